@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from pyroclast_recorder.database.tables import Row
+from pyroclast_recorder.database.tables import Row, jobs, pods
+from pyroclast_recorder.past_states import State, states_of
+from pyroclast_recorder.queue_tree import QueueTree
 
 HOUR: Final = 3600
 DAY: Final = 24 * HOUR
+SUMS: Final = ("asked", "doubtful", "measured", "used")
+"""The columns of `usage_hours` that are sums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +34,10 @@ class Held:
 
 
 class Share(NamedTuple):
-    """A resource, and the queue, namespace, submitter and flow to which its usage is charged."""
+    """A resource, and the queue, its ancestors, the namespace, submitter and flow to which its usage is charged."""
 
     queue: str
+    ancestors: str
     namespace: str
     submitted_by: str
     flow: str
@@ -57,23 +63,94 @@ def held(pod: Row) -> Held | None:
     return Held(begin, (low + high) // 2, -(-(high - low) // 2))
 
 
-def changed_hours(old: Held | None, new: Held | None, now: int) -> Iterator[int]:
-    """Yield the first second of each hour in which the usage of a pod differs between `old` and `new`.
+class Interval(NamedTuple):
+    """A time in which a pod held the same requests, charged to the same share of the usage.
 
-    None means no usage. A pod that still runs is counted until `now`.
+    `end`: None while the pod still holds them. `doubt`: the seconds by which `end` may be wrong. `requests`: the amounts by
+    resource, as JSON. `whose`: the queue, the submitter and the flow. `ancestors`: see `usage_hours`.
     """
-    bounds = [None if each is None else (each.begin, now if each.end is None else each.end) for each in (old, new)]
-    before, after = bounds
-    if before is None or after is None:
-        for each in bounds:
-            if each is not None:
-                yield from hours_between(*each)
-        return
-    for one, other in zip(before, after, strict=True):
+
+    begin: int
+    end: int | None
+    doubt: int
+    requests: str
+    whose: tuple[str, str, str]
+    ancestors: str
+
+    def amounts(self) -> Mapping[str, int]:
+        """Return the requests by resource."""
+        found: dict[str, int] = orjson.loads(self.requests)
+        return found
+
+    def seconds(self, since: int, until: int) -> int:
+        """Return the seconds of the interval between two times. An interval without an end ends at `until`."""
+        return max(0, min(until if self.end is None else self.end, until) - max(self.begin, since))
+
+
+NO_QUEUES: Final = QueueTree()
+
+
+def intervals(pod: Row, job: Row | None, tree: QueueTree = NO_QUEUES) -> list[Interval]:
+    """Return the intervals of a pod in order: a resize, another queue and other ancestors of the queue begin a new one.
+
+    A pod without a Job is charged to the queue that it names. `pod`: the row of the pod. `job`: the row of its Job; None when the
+    pod has no Job. `tree`: the queues over time.
+    """
+    time = held(pod)
+    if time is None:
+        return []
+    of_pod = states_of(pods, pod)
+    of_job = None if job is None else states_of(jobs, job)
+    times = {state.since for state in (*of_pod, *(of_job or ()))} | set(tree.changes)
+    begins = [time.begin, *sorted(at for at in times if time.begin < at and (time.end is None or at < time.end))]
+    found: list[Interval] = []
+    for begin, end in zip(begins, (*begins[1:], time.end), strict=True):
+        requests, queue = _at(of_pod, begin)
+        whose = (queue or "default", "unknown", "") if of_job is None else _whose(_at(of_job, begin))
+        new = Interval(begin, end, 0, requests or "{}", whose, tree.ancestors(whose[0], begin))
+        if found and found[-1][3:] == new[3:]:
+            new = new._replace(begin=found.pop().begin)
+        found.append(new)
+    return [*found[:-1], found[-1]._replace(doubt=time.doubt)]
+
+
+def _at(states: Sequence[State], time: int) -> tuple[Any, ...]:
+    return next(state.values for state in reversed(states) if state.since <= time)
+
+
+def _whose(values: tuple[Any, ...]) -> tuple[str, str, str]:
+    queue, user, owner_kind, owner_name = values
+    return queue or "default", user or "unknown", (owner_name or "") if owner_kind == "JobFlow" else ""
+
+
+def asked_by(pod: Row, now: int) -> tuple[Counter[str], Counter[str]]:
+    """Return what a pod asked for until `now` in amounts × seconds, by resource, and the doubtful part of it."""
+    asked: Counter[str] = Counter()
+    doubtful: Counter[str] = Counter()
+    for each in intervals(pod, None):
+        for resource, amount in each.amounts().items():
+            asked[resource] += amount * each.seconds(0, max(now, each.begin) if each.end is None else each.end)
+            if each.doubt:
+                doubtful[resource] += amount * each.doubt
+    return asked, doubtful
+
+
+def changed_hours(old: Sequence[Interval], new: Sequence[Interval], now: int) -> Iterator[int]:
+    """Yield the first second of each hour in which the usage of a pod differs between `old` and `new`, its intervals in order.
+
+    A pod that still runs is counted until `now`.
+    """
+    before, after = (
+        [each if each.end is not None else each._replace(end=max(now, each.begin) + 1) for each in way] for way in (old, new)
+    )
+    times = sorted({time for each in (*before, *after) for time in (each.begin, each.end or 0)})
+    for begin, end in pairwise(times):
+        one, other = (next((each[3:] for each in way if each.begin <= begin < (each.end or 0)), None) for way in (before, after))
         if one != other:
-            yield from hours_between(min(one, other), max(one, other))
-    if old is not None and new is not None and old.doubt != new.doubt:
-        yield after[1] // HOUR * HOUR
+            yield from hours_between(begin, end)
+    ends = [[(each.end or 0, each.doubt) for each in way if each.doubt] for way in (before, after)]
+    if ends[0] != ends[1]:
+        yield from (end // HOUR * HOUR for way in ends for end, _ in way)
 
 
 def hours_between(begin: int, end: int) -> range:
@@ -82,10 +159,10 @@ def hours_between(begin: int, end: int) -> range:
 
 
 class HourUsage:
-    """Adds up the usage in one hour. `now`: the time until which running pods are counted."""
+    """Adds up the usage in one hour. `now`: the time until which running pods are counted. `tree`: the queues over time."""
 
-    def __init__(self, hour: int, now: int) -> None:
-        self._hour, self._now = hour, now
+    def __init__(self, hour: int, now: int, tree: QueueTree = NO_QUEUES) -> None:
+        self._hour, self._now, self._tree = hour, now, tree
         self._shares: dict[Share, Counter[str]] = defaultdict(Counter)
 
     def add(self, pod: Row, job: Row | None, means: Mapping[str, int] = MappingProxyType({})) -> None:
@@ -94,36 +171,29 @@ class HourUsage:
         `job`: the row of the pod's Job; None when the pod has no Job. `means`: the mean measured use of the pod, by resource,
         without resources that were not measured.
         """
-        time = held(pod)
-        if time is None:
-            return
-        end = self._now if time.end is None else time.end
         until = self._hour + HOUR
-        seconds = max(0, min(end, until) - max(time.begin, self._hour))
-        doubt = time.doubt if self._hour <= end < until else 0
-        if not seconds and not doubt:
-            return
-        for resource, amount in orjson.loads(pod["requests"]).items():
-            sums = self._shares[share_of(pod, job, resource)]
-            sums["asked"] += amount * seconds
-            sums["doubtful"] += amount * doubt
-            if resource in means:
-                sums["measured"] += amount * seconds
-                sums["used"] += means[resource] * seconds
+        for each in intervals(pod, job, self._tree):
+            seconds = each.seconds(self._hour, min(until, self._now) if each.end is None else until)
+            doubt = each.doubt if self._hour <= (each.end or 0) < until else 0
+            if not seconds and not doubt:
+                continue
+            for resource, amount in each.amounts().items():
+                sums = self._shares[_share_of(each, pod["namespace"], resource)]
+                sums["asked"] += amount * seconds
+                sums["doubtful"] += amount * doubt
+                if resource in means:
+                    sums["measured"] += amount * seconds
+                    sums["used"] += means[resource] * seconds
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of `usage_hours`, without the column `cluster`."""
-        columns = ("asked", "doubtful", "measured", "used")
         shares = sorted(self._shares.items())
-        return [{"hour": self._hour, **share._asdict(), **{name: sums[name] for name in columns}} for share, sums in shares]
+        return [{"hour": self._hour, **share._asdict(), **{name: sums[name] for name in SUMS}} for share, sums in shares]
 
 
-def share_of(pod: Row, job: Row | None, resource: str) -> Share:
-    """Return the share to which the usage of a pod is charged. A pod without a Job is charged to the queue that it names."""
-    if job is None:
-        return Share(pod["queue"] or "default", pod["namespace"], "unknown", "", resource)
-    flow = job["owner_name"] if job["owner_kind"] == "JobFlow" else None
-    return Share(job["queue"] or "default", pod["namespace"], job["submitted_by"] or "unknown", flow or "", resource)
+def _share_of(interval: Interval, namespace: str, resource: str) -> Share:
+    queue, user, flow = interval.whose
+    return Share(queue, interval.ancestors, namespace, user, flow, resource)
 
 
 OF_THE_WHOLE_RUN: Final = "prometheus"

@@ -21,6 +21,7 @@ from pyroclast.api.budgets import (
 )
 from pyroclast.lifecycle.times import parse_time
 from pyroclast_recorder.facts.units import MEBIBYTE, is_in_mebibytes
+from pyroclast_recorder.queue_tree import ROOT, is_below
 
 THOUSANDTHS: Final = 1000
 HOUR: Final = 3600
@@ -29,17 +30,24 @@ LEAST_CHANGE: Final = 0.001
 
 ROUNDING: Final = 1e-9
 
-ROOT: Final = "root"
 
-Use = Mapping[tuple[str, str], tuple[int, int]]
-"""The requested amount and the doubtful part of the amount, by queue and resource, in the units of the tables."""
+class Slot(NamedTuple):
+    """The usage of a resource that is charged to a queue. `ancestors`: those of the queue at that time; see `usage_hours`."""
+
+    queue: str
+    ancestors: str
+    resource: str
+
+
+Use = Mapping[Slot, tuple[int, int]]
+"""The requested amount and the doubtful part of the amount, in the units of the tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetedQueue:
     """A queue with a budget.
 
-    `span`: the present period of the budget. `members`: the queues whose usage counts; None for all queues, also deleted queues.
+    `span`: the present period of the budget. `members`: this queue and the queues that are below it now; None for all queues.
     `said`: the spent amounts in the annotation of the queue; None when it has none. `text`: the text of the annotation.
     """
 
@@ -82,14 +90,25 @@ def budgeted(queues: Iterable[Mapping[str, Any]], now: float) -> list[BudgetedQu
 
 
 def spent_by(queue: BudgetedQueue, use: Use, as_of: int) -> Spent:
-    """Return the spent amounts of a queue. `use`: the usage since the start of the period. `as_of`: the end of this usage."""
+    """Return the spent amounts of a queue: its own usage, and that of queues which were below it at the time of the usage.
+
+    Usage without recorded ancestors counts where the queue is now. `use`: the usage since the start of the period. `as_of`: the
+    end of this usage.
+    """
     asked = dict.fromkeys(queue.budget.limits, 0.0)
     doubtful = dict.fromkeys(queue.budget.limits, 0.0)
-    for (name, resource), (amount, doubt) in use.items():
-        if resource in asked and (queue.members is None or name in queue.members):
+    for slot, (amount, doubt) in use.items():
+        resource = slot.resource
+        if resource in asked and _counts(queue, slot):
             asked[resource] += hours_in(resource, amount)
             doubtful[resource] += hours_in(resource, doubt)
     return Spent(as_of, queue.span.begin, asked, doubtful)
+
+
+def _counts(queue: BudgetedQueue, slot: Slot) -> bool:
+    if queue.members is None or slot.queue == queue.name:
+        return True
+    return is_below(slot.ancestors, queue.name) if slot.ancestors else slot.queue in queue.members
 
 
 def hours_in(resource: str, amount: int) -> float:

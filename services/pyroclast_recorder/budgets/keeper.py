@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
-import orjson
 import structlog
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -19,12 +18,21 @@ from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
-from pyroclast_recorder.budgets.deciding import BudgetedQueue, Use, budgeted, crossed, in_period, is_worth_a_write, spent_by
+from pyroclast_recorder.budgets.deciding import (
+    BudgetedQueue,
+    Slot,
+    Use,
+    budgeted,
+    crossed,
+    in_period,
+    is_worth_a_write,
+    spent_by,
+)
 from pyroclast_recorder.database.connections import DatabaseUnavailable
-from pyroclast_recorder.database.database import Database, charged_pods, settled_at
-from pyroclast_recorder.database.usage_rows import usage_rows
+from pyroclast_recorder.database.database import Database, charged_pods, queue_tree, settled_at
+from pyroclast_recorder.database.usage_rows import held_between, usage_rows
 from pyroclast_recorder.following.queue_annotations import annotate
-from pyroclast_recorder.hourly_usage import HOUR, held, share_of
+from pyroclast_recorder.hourly_usage import HOUR, intervals
 
 log = structlog.get_logger()
 
@@ -32,11 +40,12 @@ log = structlog.get_logger()
 async def use_since(connection: AsyncConnection, cluster: str, since: int, as_of: int, resources: Collection[str]) -> Use:
     """Return the usage of `resources` from `since` until `as_of`, the time until which usage is added up."""
     whole = -(-since // HOUR) * HOUR
-    found: dict[tuple[str, str], tuple[int, int]] = {}
+    found: dict[Slot, tuple[int, int]] = {}
     rows = usage_rows(cluster, whole, as_of, {"resource": resources}).c
-    sums = select(rows.queue, rows.resource, func.sum(rows.asked), func.sum(rows.doubtful)).group_by(rows.queue, rows.resource)
-    for queue, resource, asked, doubtful in await connection.execute(sums):
-        found[queue, resource] = int(asked), int(doubtful)
+    groups = (rows.queue, rows.ancestors, rows.resource)
+    sums = select(*groups, func.sum(rows.asked), func.sum(rows.doubtful)).group_by(*groups)
+    for queue, ancestors, resource, asked, doubtful in await connection.execute(sums):
+        found[Slot(queue, ancestors, resource)] = int(asked), int(doubtful)
     if whole > since:
         for slot, (asked, doubtful) in (await _use_between(connection, cluster, since, min(whole, as_of), resources)).items():
             known = found.get(slot, (0, 0))
@@ -46,19 +55,17 @@ async def use_since(connection: AsyncConnection, cluster: str, since: int, as_of
 
 async def _use_between(connection: AsyncConnection, cluster: str, since: int, until: int, resources: Collection[str]) -> Use:
     """Return the usage of `resources` in a part of an hour, from the pods that ran in it."""
-    found: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
-    async for pod, job in charged_pods(connection, cluster, since, until):
-        time = held(pod)
-        if time is None:
-            continue
-        end = until if time.end is None else time.end
-        seconds = max(0, min(end, until) - max(time.begin, since))
-        doubt = time.doubt if since <= end < until else 0
-        for resource, amount in orjson.loads(pod["requests"]).items():
-            if resource in resources and (seconds or doubt):
-                total = found[share_of(pod, job, resource).queue, resource]
-                total[0] += amount * seconds
-                total[1] += amount * doubt
+    found: dict[Slot, list[int]] = defaultdict(lambda: [0, 0])
+    tree = await queue_tree(connection, cluster)
+    async for pod, job in charged_pods(connection, cluster, *held_between(cluster, since, until)):
+        for each in intervals(pod, job, tree):
+            seconds = each.seconds(since, until)
+            doubt = each.doubt if since <= (each.end or 0) < until else 0
+            for resource, amount in each.amounts().items():
+                if resource in resources and (seconds or doubt):
+                    total = found[Slot(each.whose[0], each.ancestors, resource)]
+                    total[0] += amount * seconds
+                    total[1] += amount * doubt
     return {slot: (asked, doubtful) for slot, (asked, doubtful) in found.items()}
 
 

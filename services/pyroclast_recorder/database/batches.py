@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import Column, ColumnElement, Table, case
 from sqlalchemy.dialects import postgresql, sqlite
 
 from pyroclast_recorder.database.tables import Merge, Row, merge_of
+from pyroclast_recorder.past_states import OF_STATE, joined, seen_state
 
 Insert: TypeAlias = postgresql.Insert | sqlite.Insert
 
@@ -29,6 +30,8 @@ def merged(table: Table, one: Row, other: Row) -> dict[str, Any]:
                 found[name] = one[name]
             case Merge.LATEST:
                 found[name] = late.get(name)
+            case Merge.STATES:
+                found[name] = joined(one.get(name), other.get(name))
             case how:
                 values = [each for each in (one.get(name), other.get(name)) if each is not None]
                 found[name] = (min if how is Merge.FIRST else max)(values, default=None)
@@ -38,7 +41,8 @@ def merged(table: Table, one: Row, other: Row) -> dict[str, Any]:
 def upsert(table: Table, dialect: str) -> Insert:
     """Return the statement that inserts a row or merges it into the existing row. The SQL is the same for each database.
 
-    `table`: a table with the column `version`. `dialect`: `postgresql` or `sqlite`.
+    The statement replaces past states: read the existing row and join them before. `table`: a table with the column `version`.
+    `dialect`: `postgresql` or `sqlite`.
     """
     insert = _insert(table, dialect)
     new = insert.excluded
@@ -57,6 +61,13 @@ def replace(table: Table, dialect: str) -> Insert:
     return insert.on_conflict_do_update(index_elements=keys, set_=changes)
 
 
+def addition(table: Table, dialect: str, sums: Iterable[str]) -> Insert:
+    """Return the statement that inserts a row, or adds its columns `sums` to the existing row."""
+    insert = _insert(table, dialect)
+    changes = {name: table.c[name] + insert.excluded[name] for name in sums}
+    return insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=changes)
+
+
 def _insert(table: Table, dialect: str) -> Insert:
     return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
 
@@ -65,6 +76,8 @@ def _joined(old: Column[Any], new: ColumnElement[Any], is_later: ColumnElement[b
     match merge_of(old):
         case Merge.LATEST:
             return case((is_later, new), else_=old)
+        case Merge.STATES:
+            return case((new.is_(None), old), else_=new)
         case Merge.FIRST:
             return case((old.is_(None), new), (new < old, new), else_=old)
     return case((old.is_(None), new), (new > old, new), else_=old)
@@ -102,8 +115,14 @@ class Batch:
         return sum(map(len, self.rows.values())) + len(self.cursors)
 
     def add(self, table: Table, version: int, row: Row) -> None:
-        """Add a row, merged with an earlier row of the same key. `version`: the version of the object when it was read."""
+        """Add a row, merged with an earlier row of the same key. `version`: the version of the object when it was read.
+
+        The value `seen` of a row, which is no column, is the time at which the object was seen.
+        """
         whole = {**dict.fromkeys(table.columns.keys()), **row, "cluster": self.cluster, "version": version}
+        seen = whole.pop("seen", None)
+        if table in OF_STATE and whole["states"] is None:
+            whole["states"] = seen_state(table, version, seen, whole)
         rows = self.rows.setdefault(table, {})
         key = key_of(table, whole)
         rows[key] = merged(table, rows[key], whole) if key in rows else whole

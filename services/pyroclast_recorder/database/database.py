@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from sqlalchemy import Column, ColumnElement, Select, Table, and_, delete, func, literal, or_, select, text, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pyroclast_recorder.database.batches import Batch, Cursor, merged, replace, upsert
+from pyroclast_recorder.database.batches import Batch, Cursor, addition, key_of, merged, replace, upsert
 from pyroclast_recorder.database.connections import (
     UNAVAILABLE,
     Answers,
@@ -39,16 +40,33 @@ from pyroclast_recorder.database.tables import (
     pods,
     predictions,
     queue_minutes,
+    queue_parents,
     reservations,
     usage_days,
     usage_hours,
 )
 from pyroclast_recorder.database.usage_rows import FOREVER, held_between, usage_rows
 from pyroclast_recorder.facts.native_groups import GroupEnd
-from pyroclast_recorder.hourly_usage import DAY, HOUR, HourUsage, changed_hours, held, hours_between, means_in, measured_hours
+from pyroclast_recorder.hourly_usage import (
+    DAY,
+    HOUR,
+    SUMS,
+    HourUsage,
+    changed_hours,
+    held,
+    hours_between,
+    intervals,
+    means_in,
+    measured_hours,
+)
+from pyroclast_recorder.past_states import OF_STATE, State, continued, states_of
+from pyroclast_recorder.queue_tree import QueueTree
 
 SETTLED: Final = "usage"
 """The kind of the cursor whose time is the end of the usage that is added up."""
+
+CLOSED: Final = "usage, closed"
+"""The kind of the cursor whose time is the end of the closed hours."""
 
 HOURS_AT_ONCE: Final = 24
 FIRST_ANALYZED: Final = 2_000
@@ -59,8 +77,11 @@ Without statistics, the query planner assumes empty tables and reads them whole.
 """
 
 
-WHOSE: Final = (jobs.c.queue, jobs.c.submitted_by, jobs.c.owner_kind, jobs.c.owner_name)
+WHOSE: Final = (*(jobs.c[name] for name in OF_STATE[jobs]), jobs.c.states)
 """The columns of a Job that determine to whom the usage of its pods is charged."""
+
+SOURCES: Final = frozenset({pods, pod_use, jobs})
+"""The tables from which usage is added up."""
 
 KEPT: Final[Mapping[Table, tuple[str, ColumnElement[int]]]] = {
     jobs: ("keep_jobs", jobs.c.removed),
@@ -73,6 +94,7 @@ KEPT: Final[Mapping[Table, tuple[str, ColumnElement[int]]]] = {
     pods: ("keep_pods", pods.c.released_high),
     pod_use: ("keep_pods", pod_use.c.since),
     gaps: ("keep_usage", gaps.c.until),
+    queue_parents: ("keep_usage", queue_parents.c.at),
     node_states: ("keep_usage", node_states.c.at),
     reservations: ("keep_usage", reservations.c.at),
     usage_hours: ("keep_usage", usage_hours.c.hour),
@@ -152,6 +174,10 @@ class Database:
         found = await self._read(self._newest(reservations).where(reservations.c.nodes != "[]"))
         return {row["uid"]: row["nodes"] for row in found}
 
+    async def queue_parents(self) -> dict[str, str]:
+        """Return the recorded parent of each queue, by name."""
+        return {row["uid"]: row["parent"] for row in await self._read(self._newest(queue_parents))}
+
     def _newest(self, table: Table) -> Select[Any]:
         """Return the query for the last row of each uid in a table of states."""
         mine = table.c.cluster == self.cluster
@@ -221,10 +247,14 @@ class Database:
     async def write(self, batch: Batch, now: int) -> list[GroupEnd]:
         """Merge a batch into the tables in one transaction; return the native PodGroups that ended with it.
 
-        The hours whose usage changes are noted, so that `settle` adds them up again.
+        The hours whose usage changes are noted, so that `settle` adds them up again. Closed hours get a correction at once.
         """
         async with self._transaction() as connection:
-            hours = await self._changed_hours(connection, batch, now)
+            stored = await self._continued(connection, batch, now)
+            changed = await self._changed_hours(connection, batch, stored, now)
+            closed = await closed_until(connection, self.cluster)
+            corrected = {uid: past for uid, hours in changed.items() if (past := {hour for hour in hours if hour < closed})}
+            usage_before = await self._usage_of(connection, corrected, now)
             before = await native_groups_before(connection, batch)
             for table, rows in batch.rows.items():
                 await connection.execute(upsert(table, self._dialect), list(rows.values()))
@@ -233,7 +263,8 @@ class Database:
                 await connection.execute(text("ANALYZE"))
                 self._analyze_at = GROWTH * self._written
             ends = await update_native_groups(connection, batch, before)
-            await self._note_hours(connection, hours)
+            await self._correct(connection, usage_before, await self._usage_of(connection, corrected, now))
+            await self._note_hours(connection, {hour for hours in changed.values() for hour in hours if hour >= closed})
             if moved := batch.cursor_rows():
                 await connection.execute(replace(cursors, self._dialect), moved)
         return ends
@@ -242,8 +273,11 @@ class Database:
         """Add up the usage of all changed hours again, and of running pods until `now`; return the number of hours."""
         async with self._transaction() as connection:
             since = await settled_at(connection, self.cluster)
+            if since is None:
+                since = await connection.scalar(select(func.min(dirty_hours.c.hour)).where(dirty_hours.c.cluster == self.cluster))
             last = now if since is None else since  # later than now after a jump of the clock
-            await self._note_hours(connection, hours_between(min(last, now), max(last, now)))
+            closed = await closed_until(connection, self.cluster)
+            await self._note_hours(connection, (hour for hour in hours_between(min(last, now), max(last, now)) if hour >= closed))
             moved = {"cluster": self.cluster, **Cursor(SETTLED, "", now, 0)._asdict()}
             await connection.execute(replace(cursors, self._dialect), [moved])
         settled = 0
@@ -254,14 +288,22 @@ class Database:
     async def prune(self, table: Table, before: int, at_once: int) -> int:
         """Delete up to `at_once` rows that ended before `before`, in seconds since the epoch; return their number.
 
-        Rows that changed hours still need are kept until `settle` has added up these hours.
+        Rows that changed hours still need are kept until `settle` has added up these hours. Hours whose pods or Jobs may be
+        deleted are closed: they are never added up again, and later changes of their usage are corrections.
         """
         keys, (_, ended) = list(table.primary_key), KEPT[table]
         async with self._transaction() as connection:
             open_hour = await connection.scalar(select(func.min(dirty_hours.c.hour)).where(dirty_hours.c.cluster == self.cluster))
             limit = before if open_hour is None or table in {usage_hours, usage_days} else min(before, open_hour)
+            if table in SOURCES:
+                limit = min(limit, await settled_at(connection, self.cluster) or 0) // HOUR * HOUR
+                if limit > await closed_until(connection, self.cluster):
+                    row = {"cluster": self.cluster, **Cursor(CLOSED, "", limit, 0)._asdict()}
+                    await connection.execute(replace(cursors, self._dialect), [row])
             old = select(*keys).where(table.c.cluster == self.cluster, ended < limit).limit(at_once)
-            if table in {node_states, reservations}:  # the last state before the limit is still valid after it
+            if table is pod_use:  # the use of a long run is judged as a whole
+                old = old.where(~select(pods.c.uid).where(pods.c.cluster == table.c.cluster, pods.c.uid == table.c.pod).exists())
+            if table in {node_states, reservations, queue_parents}:  # the last state before the limit is still valid after it
                 later = table.alias()
                 same = and_(later.c.cluster == table.c.cluster, later.c.uid == table.c.uid)
                 old = old.where(select(later.c.at).where(same, later.c.at > table.c.at, later.c.at < limit).exists())
@@ -298,29 +340,79 @@ class Database:
                     raise RowRefused(cause_of(error)) from error
                 raise DatabaseUnavailable(cause_of(error)) from error
 
-    async def _changed_hours(self, connection: AsyncConnection, batch: Batch, now: int) -> set[int]:
-        hours: set[int] = set()
-        if rows := {row["uid"]: row for row in batch.rows.get(pods, {}).values()}:
-            stored = await self._stored(connection, pods, rows)
+    async def _continued(self, connection: AsyncConnection, batch: Batch, now: int) -> Mapping[Table, Mapping[str, Row]]:
+        """Join the past states of each row of a batch with the stored ones. Return the stored rows by table and uid."""
+        stored: dict[Table, Mapping[str, Row]] = {}
+        for table in OF_STATE:
+            rows = {row["uid"]: row for row in batch.rows.get(table, {}).values()}
+            stored[table] = await self._stored(connection, table, rows) if rows else {}
             for uid, row in rows.items():
-                old = stored.get(uid)
-                hours.update(changed_hours(held(old) if old else None, held(merged(pods, old, row) if old else row), now))
+                row["states"] = continued(table, row, stored[table].get(uid), now)
+        return stored
+
+    async def _changed_hours(
+        self, connection: AsyncConnection, batch: Batch, stored: Mapping[Table, Mapping[str, Row]], now: int
+    ) -> dict[str, set[int]]:
+        """Return the hours in which a batch changes the usage of pods, by uid of the pod."""
+        hours: dict[str, set[int]] = defaultdict(set)
+        for row in batch.rows.get(pods, {}).values():
+            old = stored[pods].get(row["uid"])
+            new = merged(pods, old, row) if old else row
+            before = intervals(old, None) if old and old["job"] == new["job"] else []
+            hours[row["uid"]].update(changed_hours(before, intervals(new, None), now))
         if uses := list(batch.rows.get(pod_use, {}).values()):
             of_pods = await self._stored(connection, pods, {use["pod"] for use in uses})
             for use in uses:
                 measured = of_pods.get(use["pod"])
                 time = held(measured) if measured else None
-                hours.update(measured_hours(use, time, now) if time else ())
+                hours[use["pod"]].update(measured_hours(use, time, now) if time else ())
         if rows := {row["uid"]: row for row in batch.rows.get(jobs, {}).values() if row["kind"] is None}:
-            stored = await self._stored(connection, jobs, rows)
-            passed_on = [
-                uid for uid, row in rows.items() if _whose(stored.get(uid)) != _whose(merged(jobs, row, stored.get(uid, row)))
-            ]
+            known = stored[jobs]
+            whole = {uid: merged(jobs, row, known.get(uid, row)) for uid, row in rows.items()}
+            passed_on = [uid for uid, job in whole.items() if _whose(known.get(uid)) != _whose(job)]
             if passed_on:
                 of_jobs = select(pods).where(pods.c.cluster == self.cluster, pods.c.job.in_(passed_on))
                 for pod in await read_rows(connection, of_jobs):
-                    hours.update(changed_hours(None, held(pod), now))
+                    before = intervals(pod, known.get(pod["job"]))
+                    hours[pod["uid"]].update(changed_hours(before, intervals(pod, whole[pod["job"]]), now))
         return hours
+
+    async def _usage_of(
+        self, connection: AsyncConnection, corrected: Mapping[str, Collection[int]], now: int
+    ) -> dict[tuple[Any, ...], Counter[str]]:
+        """Return the usage of pods in closed hours by the key of `usage_hours`. `corrected`: the hours by uid of the pod."""
+        found: dict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
+        if not corrected:
+            return found
+        tree = await queue_tree(connection, self.cluster)
+        measuring = select(pod_use).where(pod_use.c.cluster == self.cluster, pod_use.c.pod.in_(list(corrected)))
+        uses = await read_rows(connection, measuring)
+        async for pod, job in charged_pods(connection, self.cluster, pods.c.uid.in_(list(corrected))):
+            of_pod = [use for use in uses if use["pod"] == pod["uid"]]
+            for hour in corrected[pod["uid"]]:
+                usage = HourUsage(hour, now, tree)
+                usage.add(pod, job, means_in(hour, of_pod).get(pod["uid"], {}))
+                for row in usage.rows():
+                    found[key_of(usage_hours, {"cluster": self.cluster, **row})].update({name: row[name] for name in SUMS})
+        return found
+
+    async def _correct(
+        self,
+        connection: AsyncConnection,
+        old: Mapping[tuple[Any, ...], Counter[str]],
+        new: Mapping[tuple[Any, ...], Counter[str]],
+    ) -> None:
+        """Add the difference between two usages to closed hours and their days."""
+        names = [column.name for column in usage_hours.primary_key]
+        rows = []
+        for key in old.keys() | new.keys():
+            change = {name: new.get(key, Counter())[name] - old.get(key, Counter())[name] for name in SUMS}
+            if any(change.values()):
+                rows.append({**dict(zip(names, key, strict=True)), **change})
+        if rows:
+            await connection.execute(addition(usage_hours, self._dialect, SUMS), rows)
+            for day in sorted({row["hour"] // DAY * DAY for row in rows}):
+                await self.settle_day(connection, day)
 
     async def _stored(self, connection: AsyncConnection, table: Table, uids: Iterable[str]) -> Mapping[str, Row]:
         chosen = select(table).where(table.c.cluster == self.cluster, table.c.uid.in_(list(uids)))
@@ -335,18 +427,19 @@ class Database:
         async with self._transaction() as connection:
             noted = select(dirty_hours.c.hour).where(dirty_hours.c.cluster == self.cluster)
             hours: Sequence[int] = (await connection.scalars(noted.order_by(dirty_hours.c.hour).limit(HOURS_AT_ONCE))).all()
+            tree = await queue_tree(connection, self.cluster)
             for hour in hours:
-                await self._settle_hour(connection, hour, now)
+                await self._settle_hour(connection, hour, now, tree)
             for day in sorted({hour // DAY * DAY for hour in hours}):
                 await self.settle_day(connection, day)
             return len(hours)
 
-    async def _settle_hour(self, connection: AsyncConnection, hour: int, now: int) -> None:
-        usage = HourUsage(hour, now)
+    async def _settle_hour(self, connection: AsyncConnection, hour: int, now: int, tree: QueueTree) -> None:
+        usage = HourUsage(hour, now, tree)
         of_pods = and_(pod_use.c.cluster == pods.c.cluster, pod_use.c.pod == pods.c.uid)
         measuring = select(pod_use).join_from(pods, pod_use, of_pods).where(*held_between(self.cluster, hour, hour + HOUR))
         means = means_in(hour, await read_rows(connection, measuring))
-        async for pod, job in charged_pods(connection, self.cluster, hour, hour + HOUR):
+        async for pod, job in charged_pods(connection, self.cluster, *held_between(self.cluster, hour, hour + HOUR)):
             usage.add(pod, job, means.get(pod["uid"], {}))
         of_hour = (usage_hours.c.cluster == self.cluster, usage_hours.c.hour == hour)
         await connection.execute(delete(usage_hours).where(*of_hour))
@@ -359,10 +452,10 @@ class Database:
         of_day = (usage_days.c.cluster == self.cluster, usage_days.c.day == day)
         await connection.execute(delete(usage_days).where(*of_day))
         whose = [column for column in usage_hours.primary_key if column is not usage_hours.c.hour]
-        sums = [func.sum(usage_hours.c[name]) for name in ("asked", "doubtful", "measured", "used")]
+        sums = [func.sum(usage_hours.c[name]) for name in SUMS]
         hours = usage_hours.c.hour.between(day, day + DAY - 1)
         chosen = select(*whose, *sums, literal(day)).where(usage_hours.c.cluster == self.cluster, hours).group_by(*whose)
-        into = [*(column.name for column in whose), "asked", "doubtful", "measured", "used", "day"]
+        into = [*(column.name for column in whose), *SUMS, "day"]
         await connection.execute(usage_days.insert().from_select(into, chosen))
 
 
@@ -372,14 +465,25 @@ async def settled_at(connection: AsyncConnection, cluster: str) -> int | None:
     return at
 
 
+async def closed_until(connection: AsyncConnection, cluster: str) -> int:
+    """Return the start of the first hour that is not closed: the pods of earlier hours may be deleted."""
+    at = await connection.scalar(select(cursors.c.at).where(cursors.c.cluster == cluster, cursors.c.kind == CLOSED))
+    return int(at or 0)
+
+
+async def queue_tree(connection: AsyncConnection, cluster: str) -> QueueTree:
+    """Return the queues over time."""
+    return QueueTree(await read_rows(connection, select(queue_parents).where(queue_parents.c.cluster == cluster)))
+
+
 async def charged_pods(
-    connection: AsyncConnection, cluster: str, since: int, until: int
+    connection: AsyncConnection, cluster: str, *where: ColumnElement[bool]
 ) -> AsyncGenerator[tuple[Row, Row | None]]:
-    """Yield the pods that may have held requests between two times, each with the Job to which these are charged, or None."""
+    """Yield the pods that meet conditions, each with the Job to which its requests are charged, or None."""
     whose = [column.label(f"job_{column.name}") for column in WHOSE]
     is_job = and_(jobs.c.cluster == pods.c.cluster, jobs.c.uid == pods.c.job, jobs.c.kind.is_(None))
     joined = select(pods, jobs.c.uid.label("job_uid"), *whose).join_from(pods, jobs, is_job, isouter=True)
-    found = await connection.stream(joined.where(*held_between(cluster, since, until)))
+    found = await connection.stream(joined.where(pods.c.cluster == cluster, *where))
     async for row in found.mappings():
         job = {column.name: row[f"job_{column.name}"] for column in WHOSE} if row["job_uid"] is not None else None
         yield dict(row), job
@@ -391,5 +495,5 @@ def _run(table: Table, alikes: Table, declared: Column[Any]) -> list[ColumnEleme
     return [*(table.c[name] for name in ("phase", "started", "ended", "removed")), estimate, alikes.c.alike, alikes.c.owner]
 
 
-def _whose(job: Row | None) -> tuple[Any, ...]:
-    return tuple(job[column.name] for column in WHOSE) if job else ()
+def _whose(job: Row | None) -> tuple[State, ...]:
+    return states_of(jobs, job) if job else ()

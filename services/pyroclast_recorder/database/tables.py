@@ -20,12 +20,13 @@ class Merge(Enum):
     """The rule by which a column of two rows with the same key is merged. Each rule is commutative, associative and idempotent.
 
     FIRST is the smaller and LAST the larger of two values that are not None. LATEST is the value of the row with the larger
-    `version`.
+    `version`. STATES are the past states of both rows; see `past_states`.
     """
 
     FIRST = "first"
     LAST = "last"
     LATEST = "latest"
+    STATES = "states"
 
 
 def trace_step(name: str) -> str:
@@ -53,6 +54,10 @@ def _text(name: str) -> Column[Any]:
 
 def _number(name: str, merge: Merge = Merge.LATEST) -> Column[Any]:
     return Column(name, BigInteger, info={"merge": merge})
+
+
+def _states() -> Column[Any]:
+    return Column("states", Text, info={"merge": Merge.STATES})
 
 
 def _version() -> Column[Any]:
@@ -84,6 +89,7 @@ jobs: Final = Table(
     *map(_number, ("gang_size", "retries")),
     *(_number(name, Merge.FIRST) for name in ("created", "let_in", "placed", "started", "removed")),
     _number("ended"),
+    _states(),
     Index("jobs_by_time", "cluster", "created"),
     Index("jobs_by_name", "cluster", "namespace", "name"),
     Index("jobs_by_end", "cluster", "ended"),
@@ -173,6 +179,7 @@ pods: Final = Table(
     *map(_number, ("task_index", "job_version", "exit_code")),
     *(_number(name, Merge.FIRST) for name in ("created", "bound", "started", "finished", "released_high")),
     _number("released_low", Merge.LAST),
+    _states(),
     Index("pods_by_job", "cluster", "job"),
     Index("pods_by_end", "cluster", "released_high"),
     Index("pods_by_group", "cluster", "pod_group", sqlite_where=_IS_IN_GROUP, postgresql_where=_IS_IN_GROUP),
@@ -187,14 +194,19 @@ def _usage(name: str, time: str) -> Table:
         METADATA,
         _key("cluster"),
         _number_key(time),
-        *map(_key, ("queue", "namespace", "submitted_by", "flow", "resource")),
+        _key("queue"),
+        Column("ancestors", Text, primary_key=True, server_default=""),
+        *map(_key, ("namespace", "submitted_by", "flow", "resource")),
         *(Column(each, BigInteger, nullable=False) for each in ("asked", "doubtful")),
         *(Column(each, BigInteger, nullable=False, server_default="0") for each in ("measured", "used")),
     )
 
 
 usage_hours: Final = _usage("usage_hours", "hour")
-"""Usage by hour. `asked`: the requests. `measured`: the requests of measured pods. `used`: the measured use of these pods."""
+"""Usage by hour. `asked`: the requests. `measured`: the requests of measured pods. `used`: the measured use of these pods.
+
+`ancestors`: the names of the ancestors of the queue at that time, from the root on, joined by `/`; empty when they are not known.
+"""
 
 usage_days: Final = _usage("usage_days", "day")
 """Usage by day in UTC: the sums of the hours, updated in the transaction that updates the hours."""
@@ -218,6 +230,11 @@ node_states: Final = Table(
     _number("is_down"),
 )
 """The allocatable resources and the state of a node from the time `at` until the next row of the node."""
+
+queue_parents: Final = Table(
+    "queue_parents", METADATA, _key("cluster"), _key("uid"), _number_key("at"), _version(), _text("parent")
+)
+"""The parent of the queue with the name `uid` from the time `at` until its next row. A deleted queue keeps its last parent."""
 
 queue_minutes: Final = Table(
     "queue_minutes",

@@ -16,7 +16,7 @@ from pyroclast_recorder.hourly_usage import DAY, HOUR
 FOREVER: Final = 2**40
 """A time that is later than any other time."""
 
-_COLUMNS: Final = ("queue", "namespace", "submitted_by", "flow", "resource", "asked", "doubtful", "measured", "used")
+_COLUMNS: Final = ("queue", "ancestors", "namespace", "submitted_by", "flow", "resource", "asked", "doubtful", "measured", "used")
 
 
 def usage_rows(cluster: str, since: int, until: int, only: Mapping[str, Collection[str]], *, by_hour: bool = False) -> Subquery:

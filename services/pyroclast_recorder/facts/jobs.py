@@ -106,6 +106,7 @@ def job_facts(job: Job, now: int, *, is_deleted: bool) -> dict[str, Any]:
     templates = [(task, _template(task)) for task in spec.tasks]
     return {
         "uid": meta.uid,
+        "seen": now,
         "namespace": meta.namespace,
         "name": meta.name,
         "queue": clipped(spec.queue, 253),

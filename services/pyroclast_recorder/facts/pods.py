@@ -45,6 +45,7 @@ def pod_facts(pod: Pod, now: int, *, is_deleted: bool) -> dict[str, Any]:
     job, group = job_of(pod), pod.spec.scheduling_group
     row: dict[str, Any] = {
         "uid": meta.uid,
+        "seen": now,
         "job": job,
         "pod_group": clipped(group.pod_group_name, 253) if group is not None and job is None else None,
         "namespace": meta.namespace,

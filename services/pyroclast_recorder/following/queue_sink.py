@@ -14,10 +14,11 @@ from pyroclast.api.enums import JobPhase
 from pyroclast.api.records.groups import Queue
 from pyroclast_recorder.database.connections import DatabaseUnavailable
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.tables import Row, queue_minutes
+from pyroclast_recorder.database.tables import Row, queue_minutes, queue_parents
 from pyroclast_recorder.facts.units import clipped, read_amounts
 from pyroclast_recorder.following.stream import ListedSink
 from pyroclast_recorder.following.writer import RowTaker
+from pyroclast_recorder.queue_tree import ROOT
 
 log = structlog.get_logger()
 
@@ -71,6 +72,9 @@ BEFORE_THE_END: Final = 5
 class QueueSink(ListedSink):
     """A `Sink` of queues. `on_gone`: called with the name of a deleted queue."""
 
+    _parents: dict[str, str] | None = None
+    """The recorded parent of each queue, by name; None before the database was read."""
+
     def __init__(
         self, database: Database, writer: RowTaker, now: Callable[[], float], *, on_gone: Callable[[str], None] = lambda _: None
     ) -> None:
@@ -97,13 +101,23 @@ class QueueSink(ListedSink):
             for row in minute_facts(queue, asked, now):
                 await self._writer.add(queue_minutes, version, row)
 
-    async def take(self, record: Queue, version: int, now: int, *, is_deleted: bool) -> None:  # noqa: ARG002 - a Sink
+    async def take(self, record: Queue, version: int, now: int, *, is_deleted: bool) -> None:
         """Handle an added, updated or deleted queue."""
         if is_deleted:
             self._queues.pop(record.metadata.uid, None)
             self._on_gone(record.metadata.name)
         else:
             self._queues[record.metadata.uid] = version, record
+            await self._keep_parent(record, version, now)
+
+    async def _keep_parent(self, queue: Queue, version: int, now: int) -> None:
+        """Record the parent of a queue if it has changed. The first one is valid from the beginning."""
+        if self._parents is None:
+            self._parents = await self._database.queue_parents()
+        name, parent = clipped(queue.metadata.name, 253), clipped(queue.spec.parent or ROOT, 253)
+        if self._parents.get(name) != parent:
+            self._parents[name] = parent
+            await self._writer.add(queue_parents, version, {"uid": name, "at": now, "parent": parent})
 
     async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:  # noqa: ARG002 - a Sink
         """Handle a complete list: forget queues that are not in the list."""

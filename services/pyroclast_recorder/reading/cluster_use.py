@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from pyroclast_recorder.database.tables import Row
-from pyroclast_recorder.hourly_usage import held
+from pyroclast_recorder.hourly_usage import intervals
 
 LENGTHS: Final = {"hour": 3600, "day": 86_400}
 """The seconds of the periods with a fixed length."""
@@ -90,12 +90,11 @@ def reserved_amounts(
         for name in nodes:
             changes[name] += [_Change(begin, kept=1), _Change(end, kept=-1)]
     for pod in pods:
-        time = held(pod)
-        if time is not None:
-            requests: Mapping[str, int] = orjson.loads(pod["requests"])
-            changes[pod["node"]].append(_Change(time.begin, holds=requests))
-            if time.end is not None:
-                changes[pod["node"]].append(_Change(time.end, holds=requests, sign=-1))
+        for each in intervals(pod, None):
+            requests = each.amounts()
+            changes[pod["node"]].append(_Change(each.begin, holds=requests))
+            if each.end is not None:
+                changes[pod["node"]].append(_Change(each.end, holds=requests, sign=-1))
     total: Counter[str] = Counter()
     for of_node in changes.values():
         if any(change.kept for change in of_node):

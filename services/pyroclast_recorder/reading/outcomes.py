@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 from pyroclast_recorder.database.tables import Row
-from pyroclast_recorder.hourly_usage import held
+from pyroclast_recorder.hourly_usage import asked_by, held
 
 BY_REASON: Final = (
     ("OutOfMemory", frozenset({"OOMKilled"})),
@@ -125,11 +125,11 @@ def use_of(pods: Iterable[Row], measured: Mapping[str, Mapping[str, Measured]], 
         if time is None:
             continue
         seconds = max(0, (now if time.end is None else time.end) - time.begin)
-        requests = orjson.loads(pod["requests"])
+        requests, asked = orjson.loads(pod["requests"]), asked_by(pod, now)[0]
         for resource, use in measured.get(pod["uid"], {}).items():
             sums = found.setdefault(resource, {"used": 0, "of": 0, "peak": -1, "peakPod": "", "peakOf": 0, "samples": 0})
             sums["used"] += use.mean * seconds
-            sums["of"] += requests.get(resource, 0) * seconds
+            sums["of"] += asked[resource]
             sums["samples"] += use.samples
             if use.largest > sums["peak"]:
                 sums |= {"peak": use.largest, "peakPod": pod["name"], "peakOf": requests.get(resource, 0)}

@@ -33,7 +33,7 @@ from pyroclast_recorder.database.tables import (
 )
 from pyroclast_recorder.database.usage_rows import held_between, usage_rows
 from pyroclast_recorder.facts.native_groups import oldest_pod
-from pyroclast_recorder.hourly_usage import DAY, HOUR, held
+from pyroclast_recorder.hourly_usage import DAY, HOUR, asked_by
 from pyroclast_recorder.reading.cluster_use import LENGTHS, cluster_rows, kept_names, period_of, reserved_amounts, spans
 from pyroclast_recorder.reading.outcomes import (
     BY_REASON,
@@ -461,14 +461,8 @@ def _sums(of_pods: Iterable[Row], now: int) -> tuple[dict[str, int], dict[str, i
     asked: Counter[str] = Counter()
     doubtful: Counter[str] = Counter()
     for pod in of_pods:
-        time = held(pod)
-        if time is None:
-            continue
-        seconds = max(0, (now if time.end is None else time.end) - time.begin)
-        for resource, amount in orjson.loads(pod["requests"]).items():
-            asked[resource] += amount * seconds
-            if time.doubt:
-                doubtful[resource] += amount * time.doubt
+        for total, part in zip((asked, doubtful), asked_by(pod, now), strict=True):
+            total.update(part)
     return dict(sorted(asked.items())), dict(sorted(doubtful.items()))
 
 

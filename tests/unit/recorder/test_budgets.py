@@ -19,7 +19,7 @@ from pyroclast.api.keys import QUEUE_BUDGET, QUEUE_BUDGET_SPENT
 from pyroclast.api.types import CRDS, QUEUES, Key
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
-from pyroclast_recorder.budgets.deciding import budgeted, crossed, hours_in, is_worth_a_write, spent_by
+from pyroclast_recorder.budgets.deciding import Slot, budgeted, crossed, hours_in, is_worth_a_write, spent_by
 from pyroclast_recorder.budgets.keeper import BudgetKeeper, settled_at, use_since
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import jobs, pods
@@ -57,9 +57,22 @@ def test_queue_budget_includes_the_usage_of_descendant_queues() -> None:
         queue("c", "b"),
         queue("d"),
     ]
-    use = {(name, GPU): (1000 * HOUR, 0) for name in ("a", "b", "c", "d", "gone")}
+    use = {Slot(name, "", GPU): (1000 * HOUR, 0) for name in ("a", "b", "c", "d", "gone")}
     found = {each.name: spent_by(each, use, NOON).amounts[GPU] for each in budgeted(listed, NOON)}
-    assert found == {"root": 5.0, "a": 3.0, "b": 2.0}, "a queue that is gone counts for the root alone"
+    assert found == {"root": 5.0, "a": 3.0, "b": 2.0}, (
+        "without recorded ancestors, a queue that is gone counts for the root alone"
+    )
+
+
+@pytest.mark.parametrize(
+    "others", [[queue("a-1", "a")], [], [queue("a-1", "b"), queue("b")]], ids=["stays", "is deleted", "moves away"]
+)
+def test_past_usage_of_a_queue_counts_for_the_budget_that_it_was_below(others: list[dict[str, Any]]) -> None:
+    use = {Slot("a-1", "root/a", GPU): (99_000 * HOUR, 0), Slot("a-1", "root/b", GPU): (1000 * HOUR, 0)}
+    found = {
+        each.name: spent_by(each, use, NOON).amounts[GPU] for each in budgeted([queue("a", budget=text_of()), *others], NOON)
+    }
+    assert found == {"a": 99.0}
 
 
 def test_budget_of_a_queue_in_a_parent_cycle_covers_the_queues_of_the_cycle() -> None:
@@ -172,7 +185,7 @@ async def test_budget_usage_equals_the_usage_report(database: Database, since: i
         report = await usage(connection, database.cluster, question, ["ns"])
         assert await settled_at(connection, database.cluster) == NOON
     assert found == {
-        (each["queue"], GPU): (each["asked"], each["doubtful"])
+        Slot(each["queue"], "", GPU): (each["asked"], each["doubtful"])
         for each in report
         if each["resource"] == GPU and (each["asked"] or each["doubtful"])
     }
@@ -185,14 +198,14 @@ async def test_budget_usage_is_exact_when_the_period_begins_within_an_hour(datab
     await recorded(database, ROWS)
     async with database.reading() as connection:
         found = await use_since(connection, database.cluster, since, NOON, [GPU])
-    assert found["red", GPU][0] == 1000 * (5 * HOUR - minutes * 60) + 2000 * (2 * HOUR + 600)
+    assert found[Slot("red", "", GPU)][0] == 1000 * (5 * HOUR - minutes * 60) + 2000 * (2 * HOUR + 600)
 
 
 async def test_budget_usage_is_exact_for_a_period_shorter_than_an_hour(database: Database) -> None:
     await recorded(database, ROWS)
     async with database.reading() as connection:
         found = await use_since(connection, database.cluster, NOON - 30 * 60 - 10, NOON, [GPU])
-    assert found == {("red", GPU): (2000 * (30 * 60 + 10), 0)}
+    assert found == {Slot("red", "", GPU): (2000 * (30 * 60 + 10), 0)}
 
 
 # -- writing it --------------------------------------------------------------------------------------------------------

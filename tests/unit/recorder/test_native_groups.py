@@ -407,7 +407,8 @@ async def test_pods_are_pruned_only_after_their_native_podgroup_is_removed(datab
     await write(database, rows_of(group(*STARTED), group(*STARTED)), NOW)
     assert await read(database, jobs, "phase", "ended") == [("Completed", T0 + 120)]
     await write(database, [(jobs, 0, {"uid": "g", "removed": NOW})], NOW)
-    assert await database.prune(pods, NOW + 1, 10) == 2
+    await database.settle(NOW + 3600)  # whole hours are closed
+    assert await database.prune(pods, NOW + 3600, 10) == 2
     assert await read(database, jobs, "phase", "ended") == [("Completed", T0 + 120)]
 
 

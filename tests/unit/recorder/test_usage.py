@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyroclast_recorder.hourly_usage import HOUR, Held, HourUsage, changed_hours, held
+from pyroclast_recorder.hourly_usage import HOUR, Held, HourUsage, changed_hours, held, intervals
 
 TEN = 10 * HOUR
 
@@ -64,19 +66,28 @@ def test_hourly_usage_counts_only_pod_seconds_within_the_hour() -> None:
 
 
 times = st.integers(0, 8 * HOUR)
-views = st.none() | st.tuples(times, st.none() | times).map(lambda pair: Held(pair[0], None if pair[1] is None else max(pair)))
+sizes = st.lists(st.tuples(times, st.integers(1, 3)), max_size=3)
+views = st.none() | st.tuples(times, st.none() | times, sizes)
+
+
+def resized(begin: int, end: int | None, sizes: list[tuple[int, int]]) -> dict[str, object]:
+    """A pod of 2 cores that is resized at the times `sizes`."""
+    seen = [[0, 0, '{"cpu":2000}', None], *([at, at, f'{{"cpu":{cores}000}}', None] for at, cores in sorted(sizes))]
+    ends = {} if end is None else {"finished": end, "released_high": end}
+    return pod(begin, states=orjson.dumps(seen).decode(), **ends)
 
 
 @given(old=views, new=views, now=st.integers(8 * HOUR, 9 * HOUR))
-def test_changed_hours_include_every_hour_whose_usage_changes(old: Held | None, new: Held | None, now: int) -> None:
-    def seconds(view: Held | None, hour: int) -> int:
-        if view is None:
-            return 0
-        end = now if view.end is None else view.end
-        return max(0, min(end, hour + HOUR) - max(view.begin, hour))
+def test_changed_hours_include_every_hour_whose_usage_changes(old: Any, new: Any, now: int) -> None:
+    def usage(view: Any, hour: int) -> list[dict[str, Any]]:
+        found = HourUsage(hour, now)
+        if view is not None:
+            found.add(resized(*view), None)
+        return found.rows()
 
-    changed = {hour for hour in range(0, 10 * HOUR, HOUR) if seconds(old, hour) != seconds(new, hour)}
-    assert changed <= set(changed_hours(old, new, now))
+    changed = {hour for hour in range(0, 10 * HOUR, HOUR) if usage(old, hour) != usage(new, hour)}
+    before, after = ([] if view is None else intervals(resized(*view), None) for view in (old, new))
+    assert changed <= set(changed_hours(before, after, now))
 
 
 @given(st.lists(st.tuples(times, times), max_size=20))
