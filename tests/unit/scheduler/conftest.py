@@ -49,13 +49,13 @@ class Cluster:
         }
         made = await self.client.create(POD_GROUPS, group, namespace="default")
         for i in range(size):
-            await self.pod(f"{name}-w-{i}", name, cpu, owner=made)
+            await self.pod(f"{name}-w-{i}", name, cpu, owner=made, priority=priority)
 
     async def queue(self, name, **spec):
         kind = {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind}
         await self.client.create(QUEUES, {**kind, "metadata": {"name": name}, "spec": spec, "status": {"state": "Open"}})
 
-    async def pod(self, name, group, cpu, *, owner=None):
+    async def pod(self, name, group, cpu, *, owner=None, priority=""):
         metadata = {"namespace": "default", "name": name, "annotations": {GROUP: group}}
         if owner is not None:
             kind = {"apiVersion": POD_GROUPS.api_version, "kind": POD_GROUPS.kind, "controller": True}
@@ -65,7 +65,7 @@ class Cluster:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": metadata,
-            "spec": {"schedulerName": "volcano", "containers": [container]},
+            "spec": {"schedulerName": "volcano", "priorityClassName": priority, "containers": [container]},
         }
         await self.client.create(PODS, body, namespace="default")
 
