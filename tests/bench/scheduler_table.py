@@ -22,9 +22,11 @@ import msgspec
 import numpy as np
 
 from pyroclast.api import records
+from pyroclast.api.enums import PodPhase
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.reservations import Reservation
+from pyroclast_scheduler.model.tasks import TaskStatus
 from pyroclast_scheduler.session.configuration import Configuration, parse
 from pyroclast_scheduler.session.outcome import Commit, Outcome
 from pyroclast_scheduler.session.ports import Ports
@@ -240,9 +242,10 @@ def hopeless(
 
 
 def end_of(cache: Cache, number: int) -> None:
-    """A pod of that running job is gone."""
-    task = next(task for task in cache.groups.tasks_of(f"b/run{number}") if task.node)
-    cache.pod_changed(task.pod, None)
+    """A pod of that running job succeeds; the place of a deleted one would be kept for its replacement."""
+    task = next(task for task in cache.groups.tasks_of(f"b/run{number}") if task.status is TaskStatus.RUNNING)
+    ended = msgspec.structs.replace(task.pod.status, phase=PodPhase.SUCCEEDED)
+    cache.pod_changed(task.pod, msgspec.structs.replace(task.pod, status=ended))
 
 
 def slots(
