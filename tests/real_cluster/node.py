@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -107,10 +108,14 @@ class Node:
         """Import the tarball of an image."""
         self.enter("ctr", "-n", "k8s.io", "images", "import", str(image))
 
+    @property
+    def kubelet(self) -> dict[str, Any]:
+        """The configuration of the kubelet."""
+        return dict(yaml.safe_load((self.directory / "kubelet.yaml").read_text()))
+
     def configure_kubelet(self, **changes: object) -> None:
         """Start the kubelet again with other fields of its configuration."""
-        path = self.directory / "kubelet.yaml"
-        path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **changes}))
+        (self.directory / "kubelet.yaml").write_text(yaml.safe_dump({**self.kubelet, **changes}))
         self.enter("pkill", "-x", "kubelet")
 
     def stop_kubelet(self) -> None:

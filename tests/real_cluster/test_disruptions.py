@@ -36,8 +36,8 @@ def test_a_job_goes_on_while_the_kubelet_of_its_node_is_stopped(installed: Clust
 
 def test_a_job_that_a_node_evicts_for_its_memory_restarts_on_another_node(installed: Cluster) -> None:
     node = installed.nodes["node-3"]
-    before = {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"}
-    job = gang("evicted", pods=1, cpu="50m", command="sleep 600", policies=[{"event": "PodEvicted", "action": "RestartJob"}])
+    before = {key: node.kubelet[key] for key in ("evictionHard", "systemReserved")}
+    job = gang("evicted", pods=1, cpu="50m", command="sleep 600", policies=[{"event": "PodFailed", "action": "RestartJob"}])
     spec = job["spec"]["tasks"][0]["template"]["spec"]
     spec["containers"][0]["resources"] = {}
     prefer = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-3"]}]}
@@ -46,13 +46,15 @@ def test_a_job_that_a_node_evicts_for_its_memory_restarts_on_another_node(instal
     installed.apply([job])
     wait_for_phase(installed, "evicted", "Running")
     assert [pod["spec"]["nodeName"] for pod in pods_of(installed, "evicted")] == ["node-3"]
-    node.configure_kubelet(evictionHard={**before, "memory.available": "99%"})
+    node.configure_kubelet(evictionHard={**before["evictionHard"], "memory.available": "99%"}, systemReserved={})
     try:
-        wait_for(lambda: "Restarting" in installed.kubectl("describe", "vcjob", "evicted"), "the Job to restart", 120)
+        wait_for(
+            lambda: "(Evicted: " in installed.kubectl("describe", "vcjob", "evicted"), "the Job to tell of the eviction", 120
+        )
         wait_for_phase(installed, "evicted", "Running", 120)
         assert [pod["spec"]["nodeName"] for pod in pods_of(installed, "evicted")] != ["node-3"]
     finally:
-        node.configure_kubelet(evictionHard=before, evictionPressureTransitionPeriod="5s")
+        node.configure_kubelet(**before, evictionPressureTransitionPeriod="5s")
     wait_for(lambda: installed.kubectl("get", "node", "node-3", f"--output={_PRESSURE}") == "False", "the pressure to end", 120)
     installed.kubectl("delete", "vcjob", "evicted")
     installed.kubectl("delete", "pods", _SYSTEM, "--field-selector=status.phase=Failed")
