@@ -143,11 +143,12 @@ class Database:
     async def still_there(self, table: Table, kind: str | None = None) -> dict[str, Row]:
         """Return the rows of Jobs or pods without a recorded deletion or end, by uid.
 
+        Rows that only other objects told of are left out, such as that of a Job whose PodGroup was seen before the Job.
         `kind`: the value of the column `kind` in `jobs`; None for Jobs.
         """
         there = [table.c.cluster == self.cluster, (table.c.released_high if table is pods else table.c.removed).is_(None)]
         if table is jobs:
-            there.append(jobs.c.kind.is_not_distinct_from(kind))
+            there += [jobs.c.kind.is_not_distinct_from(kind), jobs.c.version > 0]
         return {row["uid"]: row for row in await self._read(select(table).where(*there))}
 
     async def nodes_there(self) -> dict[str, str]:
@@ -273,8 +274,9 @@ class Database:
         """Add up the usage of all changed hours again, and of running pods until `now`; return the number of hours."""
         async with self._transaction() as connection:
             since = await settled_at(connection, self.cluster)
-            if since is None:
-                since = await connection.scalar(select(func.min(dirty_hours.c.hour)).where(dirty_hours.c.cluster == self.cluster))
+            if since is None:  # the hours of ended pods were noted when these were written
+                runs = (pods.c.cluster == self.cluster, pods.c.released_high.is_(None))
+                since = await connection.scalar(select(func.min(pods.c.bound)).where(*runs))
             last = now if since is None else since  # later than now after a jump of the clock
             closed = await closed_until(connection, self.cluster)
             await self._note_hours(connection, (hour for hour in hours_between(min(last, now), max(last, now)) if hour >= closed))
@@ -355,10 +357,11 @@ class Database:
     ) -> dict[str, set[int]]:
         """Return the hours in which a batch changes the usage of pods, by uid of the pod."""
         hours: dict[str, set[int]] = defaultdict(set)
+        is_settled = await settled_at(connection, self.cluster) is not None
         for row in batch.rows.get(pods, {}).values():
             old = stored[pods].get(row["uid"])
             new = merged(pods, old, row) if old else row
-            before = intervals(old, None) if old and old["job"] == new["job"] else []
+            before = intervals(old, None) if is_settled and old and old["job"] == new["job"] else []
             hours[row["uid"]].update(changed_hours(before, intervals(new, None), now))
         if uses := list(batch.rows.get(pod_use, {}).values()):
             of_pods = await self._stored(connection, pods, {use["pod"] for use in uses})

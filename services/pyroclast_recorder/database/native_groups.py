@@ -8,17 +8,26 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import structlog
-from sqlalchemy import Column, bindparam, or_, select, update
+from sqlalchemy import Column, ColumnElement, and_, bindparam, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast.api.types import BATCH_JOBS
 from pyroclast_recorder.database.batches import Batch, replace
 from pyroclast_recorder.database.connections import read_rows
 from pyroclast_recorder.database.tables import Row, composites, job_alikes, jobs, owners, pods
-from pyroclast_recorder.facts.native_groups import KIND, GroupEnd, Tree, group_end, native_alike, native_outcome, tree_run
+from pyroclast_recorder.facts.native_groups import (
+    KIND,
+    GroupEnd,
+    Tree,
+    group_end,
+    group_of,
+    native_alike,
+    native_outcome,
+    tree_run,
+)
 
 log = structlog.get_logger()
 
@@ -118,10 +127,8 @@ async def update_native_groups(connection: AsyncConnection, batch: Batch, before
     of_jobs, of_pods = (batch.rows.get(table, {}).values() for table in (jobs, pods))
     groups = [row for row in of_jobs if row["kind"] == KIND]
     members = [row for row in of_pods if row["pod_group"] is not None]
-    named = {*((row["namespace"], row["name"]) for row in groups), *((row["namespace"], row["pod_group"]) for row in members)}
-    if named:
-        await _link(connection, batch.cluster, named)
-    changed_groups = [row["uid"] for row in of_jobs if row["kind"] == KIND or row["removed"] is not None]
+    lost = await _link(connection, batch, groups, members) if groups or members else set()
+    changed_groups = [*lost, *(row["uid"] for row in of_jobs if row["kind"] == KIND or row["removed"] is not None)]
     changed_pods = [row["uid"] for row in of_pods if row["pod_group"] is not None or row["namespace"] is None]
     changed_jobs = [row["uid"] for row in batch.rows.get(owners, {}).values() if row["kind"] in {BATCH_JOBS.kind, None}]
     if changed_groups or changed_pods or changed_jobs:
@@ -146,14 +153,39 @@ class _Followed(NamedTuple):
     pods: Sequence[Row]
 
 
-async def _link(connection: AsyncConnection, cluster: str, named: set[tuple[str, str]]) -> None:
-    """Link pods without a group row to the newest group with the namespace and name that the pods name."""
-    same = (jobs.c.cluster == pods.c.cluster, jobs.c.namespace == pods.c.namespace, jobs.c.name == pods.c.pod_group)
-    newest = select(jobs.c.uid).where(*same, jobs.c.kind == KIND).order_by(jobs.c.created.desc()).limit(1)
+async def _link(connection: AsyncConnection, batch: Batch, groups: Collection[Row], members: Collection[Row]) -> set[str]:
+    """Link pods to the group of their name and their time, after changes of either. Return the uids of groups that lost a pod.
+
+    `groups` and `members`: the changed rows of groups and of pods.
+    """
+    named = {(row["namespace"], row["name"]) for row in groups}
+    of_groups = and_(*_is_named(pods.c.namespace, pods.c.pod_group, named))
+    chosen = or_(of_groups, pods.c.uid.in_([row["uid"] for row in members]))
+    found = select(pods).where(pods.c.cluster == batch.cluster, pods.c.pod_group.is_not(None), chosen)
+    of_pods = await read_rows(connection, found)
+    named |= {(row["namespace"], row["pod_group"]) for row in of_pods}
+    there = select(jobs.c.uid, jobs.c.namespace, jobs.c.name, jobs.c.created, jobs.c.removed).where(
+        jobs.c.cluster == batch.cluster, jobs.c.kind == KIND, *_is_named(jobs.c.namespace, jobs.c.name, named)
+    )
+    by_name: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in await read_rows(connection, there):
+        by_name[row["namespace"], row["name"]].append(row)
+    for of_name in by_name.values():
+        of_name.sort(key=lambda row: (row["created"] or 0, row["uid"]))
+    right = [(row, group_of(row, by_name.get((row["namespace"], row["pod_group"]), ()))) for row in of_pods]
+    changes = [{"pod": row["uid"], "group": group} for row, group in right if row["job"] != group]
+    if changes:
+        of_pod = (pods.c.cluster == batch.cluster, pods.c.uid == bindparam("pod"))
+        await connection.execute(update(pods).where(*of_pod).values(job=bindparam("group")), changes)
+    return {row["job"] for row, group in right if row["job"] not in {None, group}}
+
+
+def _is_named(
+    namespace: Column[Any], name: Column[Any], named: Iterable[tuple[str, str]]
+) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    """Return the conditions of rows with these namespaces and names, and of some others in these namespaces."""
     namespaces, names = ({each[at] for each in named} for at in (0, 1))
-    alone = (pods.c.cluster == cluster, pods.c.job.is_(None), pods.c.pod_group.is_not(None))
-    chosen = (pods.c.namespace.in_(sorted(namespaces)), pods.c.pod_group.in_(sorted(names)))
-    await connection.execute(update(pods).where(*alone, *chosen).values(job=newest.scalar_subquery()))
+    return namespace.in_(sorted(namespaces)), name.in_(sorted(names))
 
 
 async def _follow(

@@ -5,6 +5,7 @@ The PodGroups below a CompositePodGroup start together, so a whole tree is one r
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -156,6 +157,22 @@ def group_end(before: Row | None, group: Row, pods: Iterable[Row]) -> GroupEnd |
     if started is None:
         started = min(time.begin for pod in pods if (time := held(pod)) is not None)
     return GroupEnd(group["queue"] or "", group["phase"], ended, max(0, ended - started))
+
+
+def group_of(pod: Row, groups: Sequence[Row]) -> str | None:
+    """Return the uid of the group to which a pod belongs; None when no group of its name was there while the pod was.
+
+    That is the group that was there when the pod was created, or else the first one that came later. `groups`: the groups with
+    the name that the pod names, in the order of their creation.
+    """
+    made = pod["created"] or pod["bound"] or 0
+    later = bisect_right(groups, made, key=lambda group: group["created"] or 0)
+    if later and ((gone := groups[later - 1]["removed"]) is None or gone >= made):
+        return str(groups[later - 1]["uid"])
+    end = pod["released_high"]
+    if later < len(groups) and (end is None or groups[later]["created"] <= end):
+        return str(groups[later]["uid"])
+    return None
 
 
 def native_alike(group: Row, pods: Sequence[Row]) -> dict[str, Any] | None:

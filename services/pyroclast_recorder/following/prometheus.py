@@ -6,9 +6,9 @@ import asyncio
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import aiohttp
 import orjson
@@ -195,14 +195,44 @@ class PrometheusMeter:
 
 
 def rounds_of(pods: Iterable[Row]) -> Iterator[Round]:
-    """Yield the pods of each try of a Job, in rounds of at most `PODS_AT_ONCE` pods."""
-    by_try: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    """Yield the pods of each try of a Job, in rounds of at most `PODS_AT_ONCE` pods.
+
+    Prometheus knows pods by name. A pod gets a round of its own if another pod of its Job had the same name within its round.
+    """
+    by_try: dict[tuple[str, int], list[_Run]] = defaultdict(list)
+    by_name: dict[tuple[str, str], list[_Run]] = defaultdict(list)
     for pod in pods:
-        by_try[pod["job"], pod["job_version"] or 0].append(pod)
+        time = held(pod)
+        if time is not None:
+            run = _Run(pod, time.begin, time.end)
+            by_try[pod["job"], pod["job_version"] or 0].append(run)
+            by_name[pod["job"], pod["name"]].append(run)
     for of_try in by_try.values():
         for first in range(0, len(of_try), PODS_AT_ONCE):
-            some = [(pod, time) for pod in of_try[first : first + PODS_AT_ONCE] if (time := held(pod)) is not None]
-            ends = [time.end for _, time in some if time.end is not None]
-            if ends:
-                named = {pod["name"]: (pod["uid"], (time.end or max(ends)) - time.begin) for pod, time in some}
-                yield Round(some[0][0]["namespace"], min(time.begin for _, time in some), max(ends), named)
+            some = of_try[first : first + PODS_AT_ONCE]
+            begin, end = min(run.begin for run in some), max((run.end or 0 for run in some), default=0)
+            alone = [run for run in some if _has_namesake(by_name[run.pod["job"], run.pod["name"]], begin, end)]
+            together = [run for run in some if run not in alone]
+            for part in (together, *([run] for run in alone)):
+                yield from _round_of(part)
+
+
+class _Run(NamedTuple):
+    """The row of a pod, and the time in which it held its requests; `end` is None while it holds them."""
+
+    pod: Row
+    begin: int
+    end: int | None
+
+
+def _has_namesake(of_name: Sequence[_Run], begin: int, end: int) -> bool:
+    """Whether several pods of one name ran between two times."""
+    return sum(run.begin <= end and (run.end is None or run.end >= begin) for run in of_name) > 1
+
+
+def _round_of(runs: Sequence[_Run]) -> Iterator[Round]:
+    """Yield the round of pods; nothing when none of them has ended."""
+    ends = [run.end for run in runs if run.end is not None]
+    if ends:
+        named = {run.pod["name"]: (run.pod["uid"], (run.end or max(ends)) - run.begin) for run in runs}
+        yield Round(runs[0].pod["namespace"], min(run.begin for run in runs), max(ends), named)

@@ -33,7 +33,7 @@ SCENARIOS = {
         f'pyroclast_recorder_lag_seconds_bucket{{{OURS},le="60"}}': "0+9x300",
         f'pyroclast_recorder_lag_seconds_bucket{{{OURS},le="+Inf"}}': "0+9x300",
     },
-    "PyroclastRecorderGap": {f'pyroclast_recorder_gap_seconds_total{{{OURS},kind="pods"}}': "0x60 30x240"},
+    "PyroclastRecorderGap": {f'pyroclast_recorder_gap_seconds_total{{{OURS},kind="pods"}}': "_x60 30x240"},
     "PyroclastBudgetNearlySpent": {f'pyroclast_budget_spent_ratio{{{OURS},queue="q",resource="nvidia.com/gpu"}}': "0.9+0.01x300"},
     "PyroclastBudgetUnknown": {f'pyroclast_budget_unknown{{{OURS},queue="q"}}': "1x300"},
     "PyroclastWorkPilesUp": {f'workqueue_depth{{{OURS},name="job"}}': "2000x300"},

@@ -22,7 +22,7 @@ from pyroclast_scheduler.explaining.lengths import keys_of
 from tests.unit.scheduler import natives
 
 from .conftest import NewDatabase, write
-from .test_native_groups import ADMITTED, HAS_PLACES, NOW, T0, member, read, says
+from .test_native_groups import ADMITTED, CREATED, HAS_PLACES, NOW, T0, member, read, says
 
 Rows = list[tuple[Table, int, dict[str, Any]]]
 Outcome = tuple[list[tuple[dict[str, Any], dict[str, Any]]], tuple[str, int | None]]
@@ -39,7 +39,8 @@ def composite(name: str = "c", minimum: int = 2, parent: str = "", **given: Any)
 def part(name: str, minimum: int, parent: str = "c") -> NativePodGroup:
     conditions = msgspec.convert([ADMITTED, HAS_PLACES], tuple[NativeCondition, ...])
     made = natives.gang(name, minimum, spec={"parentCompositePodGroupName": parent})
-    return msgspec.structs.replace(made, status=msgspec.structs.replace(made.status, conditions=conditions))
+    meta = msgspec.structs.replace(made.metadata, creation_timestamp=CREATED)
+    return msgspec.structs.replace(made, metadata=meta, status=msgspec.structs.replace(made.status, conditions=conditions))
 
 
 def rows_of(*records: CompositePodGroup | NativePodGroup) -> Rows:

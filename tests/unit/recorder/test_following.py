@@ -17,10 +17,12 @@ from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Job
 from pyroclast.api.types import CRON_JOBS, HYPER_JOBS, HYPER_NODES, JOB_FLOWS, NODES, POD_GROUPS, Key, ResourceType
 from pyroclast.kube.http.client import PatchKind
-from pyroclast_recorder.database.tables import owners, reservations
+from pyroclast_recorder.database.database import Database
+from pyroclast_recorder.database.tables import jobs, owners, reservations
 from pyroclast_recorder.facts.jobs import job_facts
 from pyroclast_recorder.following.node_sink import Domains
-from pyroclast_recorder.following.sinks import kept_nodes
+from pyroclast_recorder.following.sinks import KindSink, group_rows, job_rows, kept_nodes
+from pyroclast_recorder.following.writer import Writer
 
 from .conftest import ON_SQLITE
 from .laboratory import Laboratory, pod
@@ -188,3 +190,26 @@ async def test_domain_of_a_node_follows_its_labels_and_the_listed_hypernodes() -
     assert domains.of("n2") == "red"
     await domains.take_list({"u2"}, None, 1, 1)
     assert [domains.of("n1"), domains.of("n2")] == ["all", "all"]
+
+
+@ON_SQLITE
+async def test_a_job_that_is_created_while_jobs_are_listed_is_not_removed(database: Database) -> None:
+    """Its PodGroup is seen after the list has begun, and before the watch tells of the Job."""
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "new", "uid": "new", "controller": True}
+    group = msgspec.convert({"metadata": {"name": "new", "namespace": "a", "ownerReferences": [owner]}}, PodGroup)
+    writer = Writer(database, lambda: 9000.0, lambda *_: None)
+    running = asyncio.create_task(writer.run())
+    sink: KindSink[Job] = KindSink(database, writer, job_rows, jobs, lambda *_: None)
+    for uid in ("stays", "goes"):
+        await sink.take(
+            msgspec.convert({"metadata": {"name": uid, "namespace": "a", "uid": uid}}, Job), 90, 9000, is_deleted=False
+        )
+    for table, version, row in group_rows(group, 9000, is_deleted=False):
+        await writer.add(table, version or 0, row)
+    await sink.take_list({"stays"}, None, 9000, 9000)
+    await sink.take(
+        msgspec.convert({"metadata": {"name": "new", "namespace": "a", "uid": "new"}}, Job), 103, 9001, is_deleted=False
+    )
+    await writer.flushed()
+    running.cancel()
+    assert sorted(await database.still_there(jobs)) == ["new", "stays"]

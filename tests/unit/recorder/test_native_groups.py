@@ -529,3 +529,43 @@ async def test_vcctl_history_with_output_name_lists_only_vcjobs(
     names = capsys.readouterr().out.split()
     assert names
     assert all(name.startswith("vcjob.batch.volcano.sh/") for name in names)
+
+
+@ON_SQLITE
+async def test_pods_belong_to_the_group_of_their_name_and_their_time_for_any_order(new_database: NewDatabase) -> None:
+    """A PodGroup is deleted, and another gets its name. A pod of the second may be recorded before its PodGroup is."""
+
+    def named(uid: str, created: int, **more: Any) -> dict[str, Any]:
+        return {
+            "uid": uid,
+            "kind": KIND,
+            "namespace": "default",
+            "name": "g",
+            "created": created,
+            "placed": created,
+            "gang_size": 1,
+            **more,
+        }
+
+    def member(uid: str, created: int) -> dict[str, Any]:
+        row = {"uid": uid, "namespace": "default", "name": uid, "pod_group": "g", "requests": "{}", "phase": "Succeeded"}
+        return {**row, "created": created, "bound": created, "finished": created + 60, "released_high": created + 60}
+
+    rows = [
+        (jobs, 1, named("old", T0)),
+        (jobs, 2, named("old", T0, removed=T0 + 100)),
+        (jobs, 3, named("new", T0 + 200)),
+        (pods, 4, member("of-old", T0 + 5)),
+        (pods, 5, member("of-new", T0 + 205)),
+        (pods, 6, member("early", T0 + 190)),
+    ]
+    for order in itertools.islice(itertools.permutations(rows), 0, None, 7):
+        if order.index(rows[0]) > order.index(rows[1]) or order.index(rows[3]) > order.index(rows[4]):
+            continue
+        async with new_database() as database:
+            for row in order:
+                await write(database, [row], NOW)
+            found = sorted(await read(database, pods, "uid", "job"))
+            ends = sorted(await read(database, jobs, "uid", "ended"))
+        assert found == [("early", "new"), ("of-new", "new"), ("of-old", "old")], [row[2]["uid"] for row in order]
+        assert ends == [("new", T0 + 265), ("old", T0 + 65)]

@@ -123,6 +123,18 @@ def test_prometheus_queries_are_split_by_job_version_and_by_200_pods() -> None:
     assert found[2].pods == {"w-0": ("b", 45)}
 
 
+def test_each_of_two_pods_of_one_name_is_queried_for_its_own_time() -> None:
+    times = {"first": (BEGIN, END), "second": (END + 10, END + 60)}
+    named = [ended_pod(uid, "w-0", bound=begin, finished=end, released_high=end) for uid, (begin, end) in times.items()]
+    other = ended_pod("other", "w-1", finished=END + 60, released_high=END + 60)
+    found = [(dict(each.pods), each.begin, each.end) for each in rounds_of([*named, other])]
+    assert found == [
+        ({"w-1": ("other", SECONDS + 60)}, BEGIN, END + 60),
+        ({"w-0": ("first", SECONDS)}, BEGIN, END),
+        ({"w-0": ("second", 50)}, END + 10, END + 60),
+    ]
+
+
 def test_namespace_and_pod_names_are_escaped_in_prometheus_queries() -> None:
     asked = Round('a"} or vector(1) #', 0, 100_000, {"x.y": ("u", 1), 'b\\"\n': ("v", 1)})
     query = query_of(METRICS[0], asked)
