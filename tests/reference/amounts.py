@@ -51,10 +51,11 @@ def less_equal(left, right) -> bool:
 def exceeding(left, right, wanted, capability=()) -> list[str]:
     """What of `wanted` exceeds: names of which something is wanted and left is more than right, to the last bit.
 
-    Pods count only where `capability`, that of a queue, names them.
+    Pods count only where `capability`, that of a queue, names them, and against that number.
     """
+    limit = {**right, "pods": capability["pods"]} if "pods" in capability else right
     names = [name for name, amount in wanted.items() if amount > 0 and (name != "pods" or name in capability)]
-    return [name for name in names if left.get(name, 0) > right.get(name, 0)]
+    return [name for name in names if left.get(name, 0) > limit.get(name, 0)]
 
 
 def partly_less_equal(left, right, wanted) -> bool:

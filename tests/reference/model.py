@@ -69,6 +69,7 @@ class Task:
         self.created = created(options)
         self.role = options.get("role", options.get("labels", {}).get("volcano.sh/task-spec", ""))
         self.priority = options.get("prio", 1)
+        self.given_priority = options.get("prio")
         self.preemptable = options.get("pre", True)
         self.never = bool(options.get("never"))
         self.labels = options.get("labels", {})

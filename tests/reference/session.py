@@ -125,10 +125,19 @@ class Session:
 
     def outranks(self, task, victim) -> bool:
         """Whether a pod of the queue goes for `task`: of lower priority, or of the same if its job keeps the larger share."""
-        one, two = ((self.job_of(each).priority, each.priority) for each in (task, victim))
+        is_own = self.job_of(task) is self.job_of(victim)
+        one, two = ((0 if is_own else self.granted(each), each.priority) for each in (task, victim))
         if one != two:
             return one > two
         return self.job_of(task) is not self.job_of(victim) and self.level_share(task) <= self.level_share(victim)
+
+    def granted(self, task) -> int:
+        """The priority that the API server gave to a pod, by which it may take from others; without one, that of its job."""
+        return self.job_of(task).priority if task.given_priority is None else task.given_priority
+
+    def may_take(self, job) -> int:
+        """The priority by which a gang may take from others: the lowest of its pending pods."""
+        return min((self.granted(task) for task in job.tasks if task.status == PENDING), default=job.priority)
 
     def level_share(self, task):
         """The dominant share of the pods of its job with its priority."""

@@ -249,9 +249,7 @@ class _Search:
         session, kind, job = self.session, self.kind, self.job
         by_job: dict[str, tuple[Job, list[Task]]] = {}
         for row in np.flatnonzero(domain.nodes & self.open & (self.freeable[PODS] > 0)).tolist():
-            for owner, task in self.residents.on(
-                row, lambda owner, task: kind.may_lose(owner, self.preemptor) and kind.may_go(owner, task)
-            ):
+            for owner, task in self.residents.on(row, self._may_go):
                 by_job.setdefault(owner.facts.key, (owner, []))[1].append(task)
         found = [bundle for owner, tasks in by_job.values() for bundle in split(owner, tasks)]
         found = allowed(found, [each for each in _candidates(found) if not self.residents.is_withheld(each, job)])
@@ -259,6 +257,11 @@ class _Search:
         if found:
             found = allowed(found, session.unified_evictable(GangEviction(job, domain, kind.is_reclaim), _candidates(found)))
         return [each for each in found if self.is_whole_allowed or not each.is_whole]
+
+    def _may_go(self, owner: Job, task: Task) -> bool:
+        """Whether a task may be evicted for the job; its own pods, of which some have a lower priority, may not."""
+        is_other = owner is not self.job and self.kind.may_lose(owner, self.preemptor)
+        return is_other and self.kind.may_go(owner, task)
 
     def _simulate(self, domain: HyperNode, bundles: Sequence[Bundle]) -> _Plan | None:
         """Evict `bundles` and pipeline the pods of the job; None, with everything undone, if it is not pipelined afterwards."""

@@ -153,7 +153,8 @@ def is_candidate(session, job, owner, task, *, is_reclaim):
         return False
     if is_reclaim:
         return owner.queue != job.queue and session.queues[owner.queue].is_reclaimable
-    return owner is not job and owner.queue == job.queue and job.priority > owner.priority
+    lowest = min((session.granted(each) for each in owner.tasks if each.status != PENDING), default=owner.priority)
+    return owner is not job and owner.queue == job.queue and session.may_take(job) > lowest
 
 
 def split(session, job, tasks):

@@ -31,11 +31,16 @@ def execute(session):
 def against_others(session, job):
     mark, tasks = len(session.journal), waiting(session, job)
 
-    def may_lose(owner):  # what is more important is no candidate, see the decision that evictions end
-        return owner is not job and owner.queue == job.queue and owner.priority <= job.priority
-
     while tasks and session.job_starving(job):
-        preempt(session, job, tasks.pop(), may_lose)
+        task = tasks.pop()
+
+        granted = session.granted(task)
+
+        def may_go(victim, granted=granted):  # no more important one, see the decision that evictions end
+            owner = session.job_of(victim)
+            return owner is not job and owner.queue == job.queue and session.granted(victim) <= granted
+
+        preempt(session, job, task, may_go)
     if session.vote("job_pipelined", job):
         session.commit(mark)
     else:
@@ -46,7 +51,7 @@ def against_itself(session, job):
     tasks = waiting(session, job)
     while tasks:
         mark = len(session.journal)
-        if not preempt(session, job, tasks.pop(), lambda owner: owner is job):
+        if not preempt(session, job, tasks.pop(), lambda victim: session.job_of(victim) is job):
             session.undo_to(mark)
             return
         session.commit(mark)
@@ -60,7 +65,7 @@ def waiting(session, job):
     return tasks
 
 
-def preempt(session, job, task, from_whom) -> bool:
+def preempt(session, job, task, may_go) -> bool:
     """Promise the task the best-scored node on which enough pods may go; evict as many as it takes."""
     if task.never:
         return False
@@ -74,7 +79,7 @@ def preempt(session, job, task, from_whom) -> bool:
             and (other.is_best_effort or not task.is_best_effort)
             and other.preemptable
             and session.job_of(other) is not None
-            and from_whom(session.job_of(other))
+            and may_go(other)
         ]
 
     if session.arguments.get("preempt", {}).get("enableTopologyAwarePreemption"):

@@ -21,12 +21,12 @@ class Priority:
         return job.ready + job.count(PIPELINED) < len(job.tasks)
 
     def preemptable(self, preemptor, candidates):
-        own, found = self.session.job_of(preemptor), []
+        own, granted, found = self.session.job_of(preemptor), self.session.granted, []
         for task in candidates:
-            job = self.session.job_of(task)
-            if task.priority < preemptor.priority if job is own else job.priority < own.priority:
+            is_own = self.session.job_of(task) is own
+            if task.priority < preemptor.priority if is_own else granted(task) < granted(preemptor):
                 found.append(task)
         return found
 
     def unified_evictable(self, job, candidates, is_reclaim):
-        return [task for task in candidates if is_reclaim or self.session.job_of(task).priority < job.priority]
+        return [task for task in candidates if is_reclaim or self.session.granted(task) < self.session.may_take(job)]

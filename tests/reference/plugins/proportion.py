@@ -62,7 +62,7 @@ class Proportion:
         for key in task.request:
             if limit.get(key, 0) >= self.requests[name].get(key, 0):
                 limit[key] = max(limit.get(key, 0), later[name].get(key, 0))
-        return not exceeding(plus(self.sums[name].allocated, task.request, beside), limit, task.request)
+        return not exceeding(plus(self.sums[name].allocated, task.request, beside), limit, task.request, queue.capability)
 
     def preemptive(self, queue, tasks, beside=None):
         wanted = plus(*(task.request for task in tasks))
@@ -70,7 +70,7 @@ class Proportion:
         gaps = [after[name] - self.deserved[queue.name].get(name, 0) for name in wanted]
         if any(0 < abs(gap) < 1 for gap in gaps):  # fractions only come near what floating numbers reach
             self.session.is_doubtful = True
-        return queue.is_open and not exceeding(after, self.deserved[queue.name], wanted)
+        return queue.is_open and not exceeding(after, self.deserved[queue.name], wanted, queue.capability)
 
     def lowers_lack(self, gone, placed):
         return lowered(
@@ -95,4 +95,4 @@ class Proportion:
             return 1
         sums = self.sums[job.queue]
         after = minus(plus(job.min_resources, sums.allocated, sums.inqueue), sums.elastic)
-        return -1 if exceeding(after, self.limits[job.queue], job.min_resources) else 1
+        return -1 if exceeding(after, self.limits[job.queue], job.min_resources, self.session.queues[job.queue].capability) else 1
