@@ -299,13 +299,15 @@ class Reservation:
                 for node in nodes
                 for task in session.on(node)
                 if task.job == owner.name and task.status in {BOUND, RUNNING} and task.preemptable
+                if session.granted(task) < session.may_take(job)
             ]
-            if owner is job or owner.priority >= job.priority or not here:
+            if owner is job or not here:
                 continue
             for bundle in split(session, owner, here):
                 whole = [task for task in owner.tasks if task.status in HAVING_A_NODE]
                 bundles.append(Bundle(owner, whole if bundle.is_whole else bundle.tasks, bundle.is_whole))
-        may_go = agreed(session, job, [task for each in bundles for task in each.tasks if task.preemptable], is_reclaim=False)
+        lower = [task for each in bundles for task in each.tasks if session.granted(task) < session.may_take(job)]
+        may_go = agreed(session, job, [task for task in lower if task.preemptable], is_reclaim=False)
         mark = len(session.journal)
         for each in bundles:
             left = [task for task in each.tasks if task in may_go]

@@ -27,12 +27,13 @@ PATIENCE: Final = 5
 
 
 def evict_lower(session: PluginSession, job: Job, rows: Sequence[int]) -> None:
-    """Evict pods of jobs with lower priority from `rows`, of any queue; a gang as a whole or not at all."""
+    """Evict pods of other jobs with lower priority from `rows`, of any queue; a gang as a whole or not at all."""
     residents = Residents(session)
     by_owner: dict[str, tuple[Job, list[Task]]] = {}
 
     def is_lower(owner: Job, task: Task) -> bool:
-        return owner is not job and owner.facts.priority < job.facts.priority and session.is_preemptable(owner, task)
+        is_below = owner is not job and owner.facts.granted(task.facts) < job.facts.preemptor_priority
+        return is_below and session.is_preemptable(owner, task)
 
     for owner, task in (each for row in rows for each in residents.on(row, is_lower)):
         by_owner.setdefault(owner.facts.key, (owner, []))[1].append(task)
@@ -42,7 +43,7 @@ def evict_lower(session: PluginSession, job: Job, rows: Sequence[int]) -> None:
             if bundle.is_whole:
                 bundle.tasks = [task for task in owner.tasks if task.status in ALLOCATED and task.row >= 0]
             bundles.append(bundle)
-    candidates = [(bundle.job, task) for bundle in bundles for task in bundle.tasks if session.is_preemptable(bundle.job, task)]
+    candidates = [(bundle.job, task) for bundle in bundles for task in bundle.tasks if is_lower(bundle.job, task)]
     if not candidates:
         return
     wish = GangEviction(job, session.hyper_nodes.top, is_reclaim=False)

@@ -45,7 +45,7 @@ async def listening(cluster, session):
 async def asked_scheduler(cluster):
     """A scheduler that answers; gives the session to ask it with."""
     port = free_port()
-    flags = {"enable-metrics": "true", "listen-address": f"127.0.0.1:{port}"}
+    flags = {"enable-metrics": "true", "listen-address": f"127.0.0.1:{port}", "trust-local-clients": "true"}
     async with cluster.scheduler(**flags), aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
         await listening(cluster, session)
         yield session

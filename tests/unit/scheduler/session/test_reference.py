@@ -91,7 +91,7 @@ def test_the_comparison_detects_a_wrong_rule_in_the_reference(monkeypatch, plugi
         ("rescheduling", 4, Rescheduling, "victim_tasks", lambda self, running: []),
         ("reservation", 4, Reservation, "is_closed", lambda self, job, node: False),
         ("reservation", 45, Reservation, "fills", lambda self, job, state: False),
-        ("reservation", 36, Reservation, "drain", lambda self, job, nodes: None),
+        ("reservation", 269, Reservation, "drain", lambda self, job, nodes: None),
         ("reservation", 1, Reservation, "may_go_on", lambda self, job: True),
         ("reservation", 25, Reservation, "capabilities", lambda self, name: ()),
         ("reservation", 0, Reservation, "weight", lambda self, job: (False, 0)),
