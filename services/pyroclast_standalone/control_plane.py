@@ -28,6 +28,7 @@ USER_AGENT = "pyroclast"
 DEFAULT_QUEUE_SECONDS = 180.0
 ANSWER_SECONDS = 2.0
 DATABASE_VARIABLE = "PYROCLAST_DATABASE_URL"
+PLACEMENT_VARIABLE = "PYROCLAST_ALLOW_JOB_PLACEMENT"
 """The variable with the URL of the recorder's database, because a command line must not contain a password."""
 
 SCHEDULER_NAME = "volcano"  # the default scheduler name in the settings
@@ -220,16 +221,16 @@ def _services(options: Options, webhook_port: int, history_port: int, board_port
     published = ("--publish-native-groups",) if options.publish_native_groups else ()
     checked = installation.in_process_webhooks
     # one user, who may do everything: a Job may try out another scheduler
-    placed = "--allow-job-placement"
+    placed = () if PLACEMENT_VARIABLE in os.environ else ("--allow-job-placement",)
     services = [
-        _Service("admission", "pyroclast_admission", f"{release}-admission", (*webhooks, placed), "--metrics-address"),
+        _Service("admission", "pyroclast_admission", f"{release}-admission", (*webhooks, *placed), "--metrics-address"),
         _Service("board", "pyroclast_board", f"{release}-board", pages),
         _Service(
             "job-controller",
             "pyroclast_job_controller",
             f"{release}-controllers",
             (
-                placed,
+                *placed,
                 *discovery,
                 *seats,
                 *published,
@@ -242,7 +243,7 @@ def _services(options: Options, webhook_port: int, history_port: int, board_port
             "jobflow-controller",
             "pyroclast_jobflow_controller",
             f"{release}-jobflow",
-            (placed, *probes, *checked("pyroclast_jobflow_controller"), *lease, *_wait_for("vc-controller-manager")),
+            (*placed, *probes, *checked("pyroclast_jobflow_controller"), *lease, *_wait_for("vc-controller-manager")),
         ),
         _Service("recorder", "pyroclast_recorder", f"{release}-recorder", (*history, *lease)),
         _Service(

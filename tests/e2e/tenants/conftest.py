@@ -55,6 +55,7 @@ def cluster(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """One control plane for all tests of this folder, where everyone may use the queue `default`."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYROCLAST_QUEUE_ACCESS", "checked")
+        environment.setenv("PYROCLAST_ALLOW_JOB_PLACEMENT", "false")
         folder = tmp_path_factory.mktemp(f"tenants-{control_plane}")
         with running(control_plane, folder, nodes=NODES, scheduler=PREEMPTING) as cluster:
             let_use(cluster, "default", "--group=system:authenticated")

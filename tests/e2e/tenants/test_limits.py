@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from pyroclast.api.keys import QUEUE_PERSON_LIMITS, SERVICE_CLASS
 from tests.e2e.support.cluster import Cluster, KubectlError, wait_until
 from tests.e2e.support.shell import Shell
@@ -35,6 +37,19 @@ def test_a_job_of_two_billion_pods_is_refused_in_every_form(tenants: Tenants) ->
     many = {"replicatedJobs": [{"name": "a", "replicas": MOST, "templateSpec": job_of("a")["spec"]}]}
     hyper = {"apiVersion": "training.volcano.sh/v1alpha1", "kind": "HyperJob", "metadata": {"name": "huge"}, "spec": many}
     assert "at most 10000" in alice.refused(hyper)
+
+
+@pytest.mark.parametrize("field", ["nodeName", "schedulerName"])
+def test_no_job_evades_its_queue_by_the_node_or_the_scheduler_of_its_pods(tenants: Tenants, field: str) -> None:
+    alice = with_role(tenants.alice, EDITOR)
+    job = job_of("evades")
+    job["spec"]["tasks"][0]["template"]["spec"][field] = "other"
+    assert f"template.spec.{field}" in alice.refused(job)
+    assert f"template.spec.{field}" in alice.refused({**job, "apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobTemplate"})
+    cron = {"apiVersion": job["apiVersion"], "kind": "CronJob", "metadata": job["metadata"]}
+    assert f"template.spec.{field}" in alice.refused(
+        {**cron, "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": job["spec"]}}}
+    )
 
 
 def test_the_pods_of_a_large_job_do_not_delay_the_job_of_another_tenant(cluster: Cluster, tenants: Tenants) -> None:
