@@ -287,8 +287,12 @@ class JobController:
                 return
         if steps[-1] == COMPLETED and self.rng.random() < 0.2:
             await asyncio.sleep(self.rng.random() * 3 + 1)
-            if self._is_there(name, uid):
+            if self._is_there(name, uid) and self._is_recorded(name):  # before, nobody could know how it ended
                 self.world.remove(JOBS, Key(NS, name))
+
+    def _is_recorded(self, name: str) -> bool:
+        listed = (self.world.flow().get("status") or {}).get("jobStatusList") or ()
+        return any(each["name"] == name and each.get("state") == COMPLETED for each in listed)
 
     def _is_there(self, name: str, uid: str) -> bool:
         job = self.world.job(name)
