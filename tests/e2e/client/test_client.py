@@ -38,7 +38,7 @@ def test_client_submits_waits_for_explains_and_deletes_a_job_and_reads_its_logs(
     assert (handle.phase, handle.status.succeeded) == ("Completed", 2)
     assert sorted(handle.logs().splitlines()) == ["[main-0] hello", "[main-1] hello"]
     assert handle.logs(index=1) == "hello"
-    assert str(handle.explain()).endswith("it is Completed and does not wait")
+    assert str(handle.explain()).endswith("2 pods succeeded, 0 failed")
     assert [each.name for each in client.jobs()] == [handle.name]
     handle.delete()
     wait_until(lambda: not client.jobs(), "the Job to go")

@@ -37,6 +37,15 @@ PINNED = {
 }
 """Cases that differ, or may, and why."""
 
+_LABEL = '.final.secrets[0].labels: only in B: {"volcano.sh/job-name": "j"}'
+BETTER = {
+    "life-podfailed-restartjob-once": _LABEL,  # by which the policy of the account knows Secrets of Jobs
+    "obj-plugin-mpi": _LABEL,
+    "obj-plugin-ssh": _LABEL,
+    "pg-own-group": "2/2 tasks in gang unschedulable",  # a missing pod counts in both numbers
+}
+"""Cases that differ in one place, where we do better, and what stands in the only line about it."""
+
 pytestmark = [
     pytest.mark.skipif(not recorded.RECORDED.is_dir(), reason="the recordings of the original are not beside the project"),
     pytest.mark.timeout(SECONDS + 300),
@@ -63,13 +72,14 @@ def answers(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_recorded_case_gives_the_same_result_as_volcano(name: str, answers: Path, cluster: Cluster) -> None:
     found = recorded.difference(name, answers)
     for _ in range(TRIES if name not in PINNED else 0):
-        if not found:
+        if not found or name in BETTER:
             break
         recorded.answered(cluster.kubeconfig, answers, name, seconds=SECONDS)
         found = recorded.difference(name, answers)
     if found and name in PINNED:
         pytest.xfail(f"{PINNED[name]}: {found}")
-    assert not found, found
+    is_better = name in BETTER and BETTER[name] in found and len(found.splitlines()) == 1
+    assert not found or is_better, found
 
 
 @pytest.mark.parametrize("name", RIGHT)
