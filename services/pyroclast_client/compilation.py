@@ -25,9 +25,7 @@ STORE_FOLDER: Final = "/opt/pyroclast-store"
 TERMINATION_LOG: Final = "/dev/termination-log"
 GRACE_SECONDS: Final = 30
 GPU: Final = "nvidia.com/gpu"
-REQUEUED: Final = 75
-"""Exit code of the runner when its pod is asked to end from outside, and of a function that asks to run again."""
-FOR_GOOD: Final = (65, 124)
+FOR_GOOD: Final = (sealing.UNPICKLABLE, sealing.TIMED_OUT)
 """Exit codes of the runner after which another try would end in the same way: no result to send, and over the timeout."""
 CRASHES: Final = (134, 137, 139)
 """Exit codes of a process that was aborted, killed (also for its memory) or had a segmentation fault."""
@@ -220,7 +218,7 @@ def _policies(options: TaskOptions, size: int, *, is_sweep: bool) -> dict[str, A
     whole. With `idempotent`, a single call or a gang that was evicted or lost its node starts again, also without `retries`.
     """
     if is_sweep or (options.checkpoint is not None and not options.retries):
-        codes = (REQUEUED, *(CRASHES if options.retries else ()))
+        codes = (sealing.REQUEUED, *(CRASHES if options.retries else ()))
         again = [{"exitCode": code, "action": "RestartPod"} for code in codes]
         limit = min(3 + size * (1 + options.retries), 2**31 - 1)  # each pod counts, and one must not use up the others' restarts
         return {"maxRetry": limit, "policies": [{"event": "PodEvicted", "action": "RestartPod"}, *again]}
@@ -231,7 +229,11 @@ def _policies(options: TaskOptions, size: int, *, is_sweep: bool) -> dict[str, A
     ends = [{"events": ["PodFailed", "PodEvicted"], "action": "TerminateJob"}] if options.gang.size > 1 else []
     if options.idempotent:
         return {
-            "policies": [{"exitCode": REQUEUED, "action": "RestartJob"}, {"event": "PodEvicted", "action": "RestartJob"}, *ends]
+            "policies": [
+                {"exitCode": sealing.REQUEUED, "action": "RestartJob"},
+                {"event": "PodEvicted", "action": "RestartJob"},
+                *ends,
+            ]
         }
     return {"policies": ends} if ends else {}
 

@@ -29,14 +29,8 @@ else:
     import sealing  # the module is beside this file in the archive
 
 FAILED = 1
-UNPICKLABLE = 65
-"""Exit status: the function returned what cannot be sent. Another try would repeat its effects and end in the same way."""
 UNLOADABLE = 70
-REQUEUED = 75
-"""Exit status: the pod was asked to end from outside, and its call may run again."""
-TIMED_OUT = 124
-"""Exit status: the call ran longer than its timeout."""
-RESERVED = (UNPICKLABLE, UNLOADABLE, TIMED_OUT)
+RESERVED = (sealing.UNPICKLABLE, UNLOADABLE, sealing.TIMED_OUT)
 """The meanings that policies give to exit statuses. A function that exits with one of them has failed."""
 MOST_TRACEBACK = 20000
 MOST_PICKLED = 500_000
@@ -178,13 +172,13 @@ def ended(run: Run) -> None:
     """End on SIGTERM: of a call that is over its timeout for good, of any other so that it may run again."""
     if run.timeout and time.monotonic() - run.began >= run.timeout:
         time_out(run)
-    sys.exit(REQUEUED)
+    sys.exit(sealing.REQUEUED)
 
 
 def time_out(run: Run) -> None:
     """Report that the call is over its timeout, and end the process, in whatever the function is busy."""
     run.finish("timeout", "json", json.dumps({"seconds": run.timeout}).encode())
-    os._exit(TIMED_OUT)
+    os._exit(sealing.TIMED_OUT)
 
 
 def other_packages(wanted: Mapping[str, str]) -> list[str]:
@@ -275,7 +269,7 @@ def save(run: Run, checkpoint: Any, function: Call, arguments: tuple[Any, ...], 
         with contextlib.suppress(RuntimeError):  # the signal arrived while the function printed: that line may be lost
             stream.flush()
     os.write(2, f"pyroclast: a checkpoint of {len(data)} bytes is kept\n".encode())
-    os._exit(REQUEUED)
+    os._exit(sealing.REQUEUED)
 
 
 def takes(function: Call, name: str) -> bool:
@@ -295,7 +289,7 @@ def call(run: Run, function: Call, arguments: tuple[Any, ...], keywords: dict[st
             if inspect.iscoroutine(value):
                 value = asyncio.run(value)
         except BaseException as error:
-            if isinstance(error, SystemExit) and error.code == REQUEUED:
+            if isinstance(error, SystemExit) and error.code == sealing.REQUEUED:
                 raise
             traceback.print_exception(type(error), error, error.__traceback__)
             if number + 1 < tries:
@@ -309,7 +303,7 @@ def call(run: Run, function: Call, arguments: tuple[Any, ...], keywords: dict[st
     except Exception as error:  # noqa: BLE001 - the client gets it; the function itself succeeded and does not run again
         traceback.print_exc()
         run.finish("unpicklable", "json", described(error, skip=1))
-        return UNPICKLABLE
+        return sealing.UNPICKLABLE
     if run.header.get("entry") and run.header.get("store") and run.index == 0:
         run.keep(payload)
     run.finish("value", run.header["serializer"], payload, value if run.header.get("entry") else None)

@@ -32,6 +32,15 @@ FRAME = "\x1epyroclast "
 FRAME_CHARACTERS = 8000
 VERSION = 1
 
+UNPICKLABLE = 65
+"""Exit status: the function returned what cannot be sent. Another try would repeat its effects and end in the same way."""
+
+REQUEUED = 75
+"""Exit status: the pod was asked to end from outside, or its function asks for it, and the call may run again."""
+
+TIMED_OUT = 124
+"""Exit status: the call ran longer than its timeout."""
+
 CLAIM = "pvc://"
 """The prefix of the URL of a store in a PersistentVolumeClaim."""
 
