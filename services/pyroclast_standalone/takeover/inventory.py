@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -129,11 +130,11 @@ async def read(client: Client) -> Inventory:
     kinds = (*WORKLOADS, *POLICIES, *single, *COUNTED)
     objects = dict(zip(kinds, await asyncio.gather(*(_list(client, kind) for kind in kinds)), strict=True))
     workloads = [(kind, each) for kind in WORKLOADS for each in objects[kind] if not _is_ours(each)]
-    programs = [program for kind, each in workloads if (program := _program(kind, each)) is not None]
-    services = _services(objects[SERVICES], [each for kind, each in workloads if _program(kind, each) is not None])
+    running = [(program, each) for kind, each in workloads if (program := _program(kind, each)) is not None]
+    services = set(_services(objects[SERVICES], [each for _, each in running]))
     ours = {_key(each) for each in objects[SERVICES] if _is_ours(each)}
     return Inventory(
-        tuple(sorted(programs, key=lambda program: program.key)),
+        tuple(sorted((program for program, _ in running), key=lambda program: program.key)),
         {
             crd["metadata"]["name"]: tuple(crd.get("status", {}).get("storedVersions", ()))
             for crd in objects[CRDS]
@@ -144,7 +145,7 @@ async def read(client: Client) -> Inventory:
                 WebhookConfiguration(kind.kind, each["metadata"]["name"], tuple(sorted({str(each) for each in _targets(each)})))
                 for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
                 for each in objects[kind]
-                if _is_of_volcano(each, {*services}, ours)
+                if _is_of_volcano(each, services, ours)
             )
         ),
         {
@@ -224,16 +225,16 @@ def _words(arguments: Sequence[str]) -> tuple[str, ...]:
     return tuple(word for argument in arguments for word in argument.split())
 
 
-def _is_of_volcano(configuration: Json, services: Collection[Key], ours: Collection[Key]) -> bool:
+def _is_of_volcano(configuration: Json, services: AbstractSet[Key], ours: AbstractSet[Key]) -> bool:
     """Whether the webhooks of a configuration are Volcano's, by the Service that they call.
 
     A label says nothing: manifests of Volcano that were applied over ours keep our labels. Where no such Service is left, the
     names of the webhooks count, and of those with a URL also the label.
     """
     targets = set(_targets(configuration))
-    if targets & {*services}:
+    if targets & services:
         return True
-    if targets & {*ours} or not targets or (all(isinstance(each, str) for each in targets) and _is_ours(configuration)):
+    if targets & ours or not targets or (all(isinstance(each, str) for each in targets) and _is_ours(configuration)):
         return False
     return any(str(webhook.get("name", "")).endswith(GROUP_SUFFIX) for webhook in configuration.get("webhooks") or ())
 
