@@ -264,6 +264,42 @@ class FlowReason(StrEnum):
     TARGET_FAILED = "TargetFailed"
 
 
+class AfterKind(StrEnum):
+    """The kinds of Jobs for which a Job may wait."""
+
+    JOB = "Job"
+    BATCH_JOB = "BatchJob"
+
+
+class AfterCondition(StrEnum):
+    """What a Job must reach so that another Job may start."""
+
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    ENDED = "Ended"
+    STARTED = "Started"
+
+
+class AfterIndex(StrEnum):
+    """Which index of another array an index waits for."""
+
+    SAME = "same"
+
+
+class AfterPolicy(StrEnum):
+    """What happens to a Job whose `after` can never be satisfied."""
+
+    FAIL = "Fail"
+    WAIT = "Wait"
+
+
+class TimeoutPolicy(StrEnum):
+    """What happens to a Job at the end of its time."""
+
+    FAIL = "Fail"
+    REQUEUE = "Requeue"
+
+
 class FailurePolicy(StrEnum):
     """What happens to the other Jobs of a JobFlow that has failed."""
 

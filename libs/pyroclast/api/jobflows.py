@@ -201,6 +201,8 @@ class JobFlowSpec(WireModel):
     """Whether the Jobs are deleted when the flow has succeeded; they stay when absent."""
     failure_policy: FailurePolicy | None = None
     """Whether the other Jobs continue when the flow has failed (Continue, which is the default) or are terminated (Cancel)."""
+    suspend: bool | None = None
+    """Whether the flow starts no Jobs at present and its Jobs are suspended."""
 
 
 class RunningHistory(WireModel):

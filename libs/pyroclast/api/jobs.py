@@ -8,16 +8,28 @@ from annotated_types import Ge, MaxLen, MinLen
 from pydantic import StringConstraints
 
 from pyroclast.api import types
-from pyroclast.api.enums import BusEvent, JobPhase, NumaPolicy
+from pyroclast.api.enums import (
+    AfterCondition,
+    AfterIndex,
+    AfterKind,
+    AfterPolicy,
+    BusEvent,
+    JobPhase,
+    NumaPolicy,
+    TimeoutPolicy,
+)
 from pyroclast.api.shared import AGE, Column, CustomKind, LifecyclePolicy, NetworkTopologySpec, TaskState
 from pyroclast.api.wire import (
     DNS_LABEL,
+    INDEXES,
     ApiObject,
     Count,
     Duration,
     Extra,
     Int32,
     Int64,
+    IntOrString,
+    LabelSelector,
     Name,
     PodTemplate,
     SubdomainName,
@@ -62,6 +74,23 @@ class PartitionPolicySpec(WireModel):
     """The network topology limit for the pods of one group."""
 
 
+class ArraySpec(WireModel):
+    """The indexes of an array task, of which only some run at the same time."""
+
+    indexes: Annotated[str, StringConstraints(max_length=4096, pattern=INDEXES)] | None = None
+    """The indexes in ascending order, such as `0-9999,20000-20100:5`. A range may have a step after `:`."""
+    max_parallel: Annotated[int, Ge(1), Extra({"format": "int32"})] | None = None
+    """How many pods of the task exist at the same time; all when absent."""
+    max_failures: IntOrString | None = None
+    """How many indexes may fail, as a number or as a per cent of the indexes; one more fails the Job. No limit when absent."""
+    retries_per_index: Count | None = None
+    """How often the pod of one index is made again after it failed; never when absent."""
+    cancelled: Annotated[str, StringConstraints(max_length=65536, pattern=f"^$|{INDEXES}")] | None = None
+    """Indexes that are not to run, in the form of indexes. Their pods are deleted; they count neither as completed nor failed."""
+    keep_pods: bool | None = None
+    """Whether the pods of completed indexes stay; they are deleted when absent."""
+
+
 class TaskSpec(WireModel):
     """Pods of a Job that are created from one template."""
 
@@ -83,6 +112,10 @@ class TaskSpec(WireModel):
     """The tasks that must be ready before this task starts."""
     partition_policy: PartitionPolicySpec | None = None
     """How the pods are divided into groups."""
+    array: ArraySpec | None = None
+    """The indexes of the task, in place of replicas. The pods of an array are independent of each other."""
+    independent_pods: bool | None = None
+    """Whether a failed pod is made again at its index while the other pods go on."""
 
 
 class JobRetry(WireModel):
@@ -96,6 +129,30 @@ class JobRetry(WireModel):
     """Longest time between two restarts, as a Go duration; 5m when absent."""
     reset_after: Duration | None = None
     """The time without a restart, as a Go duration, after which status.retryCount is reset to 0; never when absent."""
+
+
+class After(WireModel):
+    """Jobs of the same namespace that must reach a condition before this Job starts."""
+
+    job: Name | None = None
+    """Name of the Job."""
+    selector: LabelSelector | None = None
+    """Labels of the Jobs, in place of a name."""
+    kind: AfterKind | None = None
+    """The kind: Job, which is the default, or BatchJob, a Job of the group `batch`."""
+    condition: AfterCondition | None = None
+    """What the Jobs must reach: Succeeded, which is the default, Failed, Ended or Started."""
+    index: AfterIndex | None = None
+    """With `same`, each index of this array waits only for the same index of the other array."""
+
+
+class SignalBefore(WireModel):
+    """A signal to the containers before the time of the Job is over."""
+
+    seconds: _Positive
+    """How many seconds before."""
+    signal: Annotated[str, StringConstraints(pattern=r"^(SIG)?[A-Z0-9]{2,10}$")] | None = None
+    """The name of the signal, such as USR1; TERM when absent."""
 
 
 class JobSpec(WireModel):
@@ -129,6 +186,24 @@ class JobSpec(WireModel):
     """How many pods must succeed for the Job to be completed."""
     network_topology: NetworkTopologySpec | None = None
     """The network topology limit for the pods of the Job."""
+    suspend: bool | None = None
+    """Whether the Job has no pods at present."""
+    managed_by: Annotated[str, MaxLen(63)] | None = None
+    """The controller of the Job, as in `batch/v1`; Pyroclast leaves the Jobs of other controllers alone."""
+    after: list[After] | None = None
+    """The Jobs that must reach a condition before this Job starts."""
+    after_policy: AfterPolicy | None = None
+    """What happens when `after` can never be satisfied: Fail, which is the default, or Wait."""
+    deadline: Annotated[str, MaxLen(64)] | None = None
+    """When the Job must have ended, as an RFC 3339 time or as a Go duration after its creation."""
+    max_run_time: Duration | None = None
+    """The longest run time of the Job, as a Go duration."""
+    on_timeout: TimeoutPolicy | None = None
+    """What happens at the end of the time: Fail, which is the default, or Requeue."""
+    signal_before: SignalBefore | None = None
+    """A signal to the containers before the end of the time."""
+    max_failed_pods: Count | None = None
+    """How many pods may fail, over all tries; one more fails the Job. No limit when absent."""
 
 
 class JobState(WireModel):
@@ -233,6 +308,21 @@ class PodOutput(WireModel):
     """The message, without the line end at its end."""
 
 
+class ArrayStatus(WireModel):
+    """The state of the indexes of an array task; ranges such as `0-511,600`. An index in none of them has not run yet."""
+
+    completed: str | None = None
+    """The indexes whose pod succeeded."""
+    failed: str | None = None
+    """The indexes whose pod failed, and failed again in all retries."""
+    running: str | None = None
+    """The indexes that have a pod."""
+    cancelled: str | None = None
+    """The indexes that were cancelled before they ended."""
+    failures: dict[str, Count] | None = None
+    """How often the pod of an index failed, by index, only of unfinished indexes."""
+
+
 class JobStatus(WireModel):
     """The observed state of a Job."""
 
@@ -282,6 +372,10 @@ class JobStatus(WireModel):
     """The outputs of the ended pods, if the Job belongs to a JobFlow; at most 64 KiB together."""
     outputs_omitted: str | None = None
     """Why the outputs of the pods are left out; absent when they are not."""
+    arrays: dict[str, ArrayStatus] | None = None
+    """The indexes of the array tasks, by task."""
+    failed_pods: Count | None = None
+    """How many pods failed over all tries, if the Job has `maxFailedPods` or tasks with independent pods."""
 
 
 class Job(ApiObject):

@@ -22,6 +22,9 @@ from pyroclast.api.builtin.structural import INT_OR_STRING, QUANTITY
 DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
+INDEXES = r"^[0-9]{1,9}(-[0-9]{1,9}(:[1-9][0-9]{0,8})?)?(,[0-9]{1,9}(-[0-9]{1,9}(:[1-9][0-9]{0,8})?)?)*$"
+"""Ranges of indexes, such as `0-9999,20000-20100:5`."""
+
 
 class WireModel(BaseModel):
     """Base of every model: camel case in JSON, unknown fields are kept, and the text under a field is its description."""

@@ -11,7 +11,18 @@ from typing import ClassVar
 
 import msgspec
 
-from pyroclast.api.enums import BusEvent, ConcurrencyPolicy, JobPhase, NetworkTopologyMode, NumaPolicy
+from pyroclast.api.enums import (
+    AfterCondition,
+    AfterIndex,
+    AfterKind,
+    AfterPolicy,
+    BusEvent,
+    ConcurrencyPolicy,
+    JobPhase,
+    NetworkTopologyMode,
+    NumaPolicy,
+    TimeoutPolicy,
+)
 from pyroclast.api.records.meta import ObjectRecord, OwnerReference, Wire
 
 
@@ -57,6 +68,17 @@ class PartitionPolicy(Wire, frozen=True, kw_only=True):
     network_topology: NetworkTopology | None = None
 
 
+class Array(Wire, frozen=True, kw_only=True):
+    """The indexes of an array task. `max_failures` is a number or a per cent; None means no limit."""
+
+    indexes: str = ""
+    max_parallel: int | None = None
+    max_failures: int | str | None = None
+    retries_per_index: int = 0
+    cancelled: str = ""
+    keep_pods: bool = False
+
+
 class Task(Wire, frozen=True, kw_only=True):
     """A task of a Job; `template` is raw JSON, empty when absent."""
 
@@ -69,6 +91,8 @@ class Task(Wire, frozen=True, kw_only=True):
     max_retry: int | None = None
     depends_on: DependsOn | None = None
     partition_policy: PartitionPolicy | None = None
+    array: Array | None = None
+    independent_pods: bool = False
 
 
 class JobRetry(Wire, frozen=True, kw_only=True):
@@ -77,6 +101,23 @@ class JobRetry(Wire, frozen=True, kw_only=True):
     backoff: str | None = None
     max_backoff: str | None = None
     reset_after: str | None = None
+
+
+class After(Wire, frozen=True, kw_only=True):
+    """The Jobs for which a Job waits: one by name, or those whose labels the selector, raw JSON, matches."""
+
+    job: str = ""
+    selector: msgspec.Raw = msgspec.Raw()
+    kind: AfterKind = AfterKind.JOB
+    condition: AfterCondition = AfterCondition.SUCCEEDED
+    index: AfterIndex | None = None
+
+
+class SignalBefore(Wire, frozen=True, kw_only=True):
+    """A signal to the containers, some seconds before the end of the time."""
+
+    seconds: int = 0
+    signal: str = "TERM"
 
 
 class JobSpec(Wire, frozen=True, kw_only=True):
@@ -96,6 +137,15 @@ class JobSpec(Wire, frozen=True, kw_only=True):
     priority_class_name: str = ""
     min_success: int | None = None
     network_topology: NetworkTopology | None = None
+    suspend: bool = False
+    managed_by: str = ""
+    after: tuple[After, ...] = ()
+    after_policy: AfterPolicy = AfterPolicy.FAIL
+    deadline: str | None = None
+    max_run_time: str | None = None
+    on_timeout: TimeoutPolicy = TimeoutPolicy.FAIL
+    signal_before: SignalBefore | None = None
+    max_failed_pods: int | None = None
 
 
 class JobState(Wire, frozen=True, kw_only=True):
@@ -174,6 +224,16 @@ class PodOutput(Wire, frozen=True, kw_only=True):
     message: str = ""
 
 
+class ArrayStatus(Wire, frozen=True, kw_only=True):
+    """The indexes of an array task by their state, as ranges; `failures`: how often the pods of unfinished indexes failed."""
+
+    completed: str = ""
+    failed: str = ""
+    running: str = ""
+    cancelled: str = ""
+    failures: Mapping[str, int] = {}
+
+
 class JobStatus(Wire, frozen=True, kw_only=True):
     """The observed state of a Job."""
 
@@ -200,6 +260,8 @@ class JobStatus(Wire, frozen=True, kw_only=True):
     waiting: JobWaiting | None = None
     outputs: tuple[PodOutput, ...] = ()
     outputs_omitted: str = ""
+    arrays: Mapping[str, ArrayStatus] = {}
+    failed_pods: int = 0
 
 
 class Job(ObjectRecord, frozen=True, kw_only=True):
