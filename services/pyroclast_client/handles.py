@@ -205,8 +205,12 @@ class AsyncJob(Handle, Generic[R]):
                     yield step
 
     async def progress(self) -> AsyncGenerator[Started | Outcome]:
-        """Yield the start and the outcome of each index as soon as they are known."""
+        """Yield the start and the outcome of each index as soon as they are known.
+
+        The outcomes of a Job that may start again as a whole are known when it ends.
+        """
         job = await self.object()
+        may_restart = any(policy.get("action") == "RestartJob" for policy in job["spec"].get("policies") or ())
         collector, told = await self._collector(job), set[int]()
         session, seen = await self.client.session(), asyncio.Queue[Pod | None]()
         watch = SelectionWatch(session.kube, PODS, self.namespace, {"labelSelector": f"{keys.JOB_NAME}={self.name}"})
@@ -220,7 +224,7 @@ class AsyncJob(Handle, Generic[R]):
                         break
                     if not pod.is_finished:
                         yield Started(pod.index)
-                    elif pod.index not in told:
+                    elif pod.index not in told and not may_restart:
                         told.add(pod.index)
                         yield await collector.one(pod)
             for outcome in await self.outcomes() if len(told) < _size(job) else ():

@@ -72,37 +72,34 @@ class PyroclastExecutor(core.Executor):  # type: ignore[misc]  # see above
     def _valid_parameters(cls) -> set[str]:
         return set(OWN_OPTIONS)
 
-    def _internal_update_parameters(self, **kwargs: Any) -> None:  # noqa: ANN401 - whatever submitit passes
-        if int(kwargs.get("tasks_per_node", 1)) > 1:
-            raise ValueError("tasks_per_node: pods have one task each; ask for more nodes=")
-        super()._internal_update_parameters(**kwargs)
-
     def _internal_process_submissions(self, delayed_submissions: list[Any]) -> list[PyroclastJob]:
         return [self._submit(delayed) for delayed in delayed_submissions]
 
     def _submit(self, delayed: Any) -> PyroclastJob:  # noqa: ANN401 - of submitit
         """Write the pickle before the Job is created, because the pod may start at once."""
         given, nodes = self.parameters, int(self.parameters.get("nodes", 1))
+        tasks = int(given.get("tasks_per_node", 1))
         name = fresh_name(str(given.get("name") or STEM))
         delayed.set_timeout(given.get("timeout_min", 5), self.max_num_timeout)
         path = utils.JobPaths(self.folder, job_id=name).submitted_pickle
         path.parent.mkdir(parents=True, exist_ok=True)
         delayed.dump(path)
-        launch, options = _launcher(str(self.folder), name, nodes, Path.cwd()), options_of(self._options(nodes))
+        launch, options = _launcher(str(self.folder), name, nodes, tasks, Path.cwd()), options_of(self._options(nodes, tasks))
         if nodes == 1:  # as a sweep of one call, whose pod restarts after an eviction
             defaults.client().submit(SweepCall(launch, (Arguments(),), options, name), name=name)
         else:
             defaults.client().submit(Call(launch, Arguments(), options, name), name=name)
-        return PyroclastJob(folder=self.folder, job_id=name, tasks=list(range(nodes)))
+        return PyroclastJob(folder=self.folder, job_id=name, tasks=list(range(nodes * tasks)))
 
-    def _options(self, nodes: int) -> dict[str, Any]:
+    def _options(self, nodes: int, tasks: int) -> dict[str, Any]:
         """Return the options of a task, from submitit's common parameters and from this executor's own."""
         given = self.parameters
         options: dict[str, Any] = {name: given[name] for name in OWN_OPTIONS if name in given}
         options["gang"] = nodes
-        for option, name in (("cpu", "cpus_per_task"), ("gpus", "gpus_per_node")):
-            if given.get(name):
-                options[option] = given[name]
+        if given.get("cpus_per_task"):
+            options["cpu"] = given["cpus_per_task"] * tasks
+        if given.get("gpus_per_node"):
+            options["gpus"] = given["gpus_per_node"]
         if given.get("mem_gb"):
             options["memory"] = f"{round(1024 * given['mem_gb'])}Mi"
         if given.get("timeout_min"):
@@ -110,12 +107,23 @@ class PyroclastExecutor(core.Executor):  # type: ignore[misc]  # see above
         return options
 
 
-def _launcher(folder: str, job_id: str, nodes: int, here: Path) -> Callable[[], None]:
-    """Return the function that runs submitit in a pod. The working folder is that of the program, if the pod has it.
+BOOT: Final = """
+import os
+from submitit.core.submission import submitit_main
+from submitit.local.local import LocalJobEnvironment
+if hosts := os.environ.get("VC_MAIN_HOSTS"):
+    LocalJobEnvironment.hostnames = property(lambda self: hosts.split(","))
+submitit_main()
+"""
+"""Starts submitit with the hosts of all pods, as its local executor knows one host only."""
+
+
+def _launcher(folder: str, job_id: str, nodes: int, tasks: int, here: Path) -> Callable[[], None]:
+    """Return the function that runs the tasks of submitit in a pod. The working folder is that of the program, if the pod has it.
 
     A nested function is pickled by value, because pods do not have this module.
     """
-    home = str(here)
+    home, boot = str(here), BOOT
 
     def launch() -> None:
         import os  # noqa: PLC0415 - in the pod
@@ -123,30 +131,38 @@ def _launcher(folder: str, job_id: str, nodes: int, here: Path) -> Callable[[], 
         import subprocess  # noqa: PLC0415 - in the pod
         import sys  # noqa: PLC0415 - in the pod
 
-        rank = os.environ["PYROCLAST_INDEX"]
-        told = {
+        node = int(os.environ["PYROCLAST_INDEX"])
+        shared = {
             "SUBMITIT_EXECUTOR": "local",
             "SUBMITIT_LOCAL_JOB_ID": job_id,
-            "SUBMITIT_LOCAL_NTASKS": str(nodes),
+            "SUBMITIT_LOCAL_NTASKS": str(nodes * tasks),
             "SUBMITIT_LOCAL_JOB_NUM_NODES": str(nodes),
-            "SUBMITIT_LOCAL_NODEID": rank,
-            "SUBMITIT_LOCAL_GLOBALID": rank,
-            "SUBMITIT_LOCAL_LOCALID": "0",
+            "SUBMITIT_LOCAL_NODEID": str(node),
+            # for the project's modules
+            "PYTHONPATH": os.pathsep.join(filter(None, [sys.path[0], os.environ.get("PYTHONPATH")])),
         }
-        # for the project's modules
-        told["PYTHONPATH"] = os.pathsep.join(filter(None, [sys.path[0], os.environ.get("PYTHONPATH")]))
         place = folder.replace("%j", job_id)
         os.makedirs(place, exist_ok=True)
-        log = os.path.join(place, f"{job_id}_{rank}_log")
-        with open(f"{log}.out", "ab") as out, open(f"{log}.err", "ab") as err:
-            command = [sys.executable, "-u", "-m", "submitit.core._submit", folder]
-            where = home if os.path.isdir(home) else None
-            process = subprocess.Popen(command, env={**os.environ, **told}, cwd=where, stdout=out, stderr=err)  # noqa: S603
-            signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGUSR2))
-            code = process.wait()
-        if code == 144:  # submitit has written a checkpoint and requests a restart
+        processes = []
+        for local in range(tasks):
+            rank = str(node * tasks + local)
+            log = os.path.join(place, f"{job_id}_{rank}_log")
+            own = {"SUBMITIT_LOCAL_GLOBALID": rank, "SUBMITIT_LOCAL_LOCALID": str(local)}
+            with open(f"{log}.out", "ab") as out, open(f"{log}.err", "ab") as err:
+                command = [sys.executable, "-u", "-c", boot, folder]
+                where = home if os.path.isdir(home) else None
+                environment = {**os.environ, **shared, **own}
+                processes.append(subprocess.Popen(command, env=environment, cwd=where, stdout=out, stderr=err))  # noqa: S603
+
+        def preempt(*_: object) -> None:
+            for process in processes:
+                process.send_signal(signal.SIGUSR2)
+
+        signal.signal(signal.SIGTERM, preempt)
+        codes = [process.wait() for process in processes]
+        if 144 in codes:  # submitit has written a checkpoint and requests a restart
             raise SystemExit(75)
-        if code:
+        if code := next(filter(None, codes), 0):
             raise SystemExit(code if code > 0 else 128 - code)
 
     return launch

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import threading
+import weakref
 from typing import Any, Final, Self, TypeVar, cast, overload
 
 from pyroclast_client.asynchronous import AsyncClient
@@ -20,6 +23,16 @@ R = TypeVar("R")
 
 _lock: Final = threading.Lock()
 _entered: Final[list[Client]] = []
+_clients: Final[weakref.WeakSet[AsyncClient]] = weakref.WeakSet()
+
+
+def _close_all(owner: int = os.getpid()) -> None:
+    """Close the connections that a program left open. A forked child leaves those of its parent alone."""
+    for client in list(_clients) if os.getpid() == owner else ():
+        run(client.close())
+
+
+atexit.register(_close_all)
 
 
 def entered() -> Client | None:
@@ -46,6 +59,7 @@ class Client:
         kubeconfig: str | None = None,
     ) -> None:
         self.asynchronous = AsyncClient(context, namespace, queue, image, store, kubeconfig=kubeconfig)
+        _clients.add(self.asynchronous)
 
     def __repr__(self) -> str:
         return repr(self.asynchronous).replace("AsyncClient", "Client")

@@ -50,9 +50,19 @@ def test_the_first_workers_are_a_gang_and_one_that_is_evicted_comes_back(
             now = workers_of(dask)
             return now.keys() == before.keys() and now[1] != before[1]
 
-        delete_pod(f"{job.name}-main-1")
+        delete_pod(f"{job.name}-worker-1-0")
         wait_until(came_back)
         assert workers_of(dask)[0] == before[0]
+
+
+def test_a_member_of_the_gang_that_is_closed_stays_away(client: pc.Client, wait_until: Wait) -> None:
+    with PyroclastCluster(minimum=2, memory="256MiB", host="127.0.0.1") as cluster, Client(cluster) as dask:
+        cluster.scale(3)
+        dask.wait_for_workers(3, 60)
+        cluster.scale(1)
+        wait_until(lambda: len(client.jobs()) == 1 and client.jobs()[0].status.running == 1)
+        assert workers_of(dask).keys() == {0}
+        assert dask.submit(abs, -1).result(60) == 1
 
 
 def test_an_adaptive_cluster_keeps_what_is_asked_for(client: pc.Client, wait_until: Wait) -> None:

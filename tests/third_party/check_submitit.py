@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import time
 from collections.abc import Callable
@@ -51,10 +52,41 @@ def test_several_nodes_are_a_gang(executor: Any) -> None:
     def rank() -> int:
         return int(submitit.JobEnvironment().global_rank)
 
-    executor.update_parameters(nodes=2)
-    assert executor.submit(rank).results() == [0, 1]
-    with pytest.raises(ValueError, match="tasks_per_node"):
-        executor.update_parameters(tasks_per_node=2)
+    executor.update_parameters(nodes=2, tasks_per_node=2)
+    assert executor.submit(rank).results() == [0, 1, 2, 3]
+
+
+def met(needs_torch: bool) -> tuple[str, int, int, float]:
+    """What the ranks of a distributed program see of each other, by torch or by the socket on which torch would meet."""
+    import os
+    import socket
+
+    env = submitit.helpers.TorchDistributedEnvironment().export(set_cuda_visible_devices=False)
+    if needs_torch:
+        import torch
+
+        torch.distributed.init_process_group("gloo")
+        total = torch.tensor([float(env.rank)])
+        torch.distributed.all_reduce(total)
+        return env.master_addr, env.rank, int(os.environ["LOCAL_RANK"]), float(total)
+    address = (env.master_addr, env.master_port)
+    if env.rank == 0:
+        with socket.create_server(address) as server:
+            total = sum(server.accept()[0].recv(1)[0] for _ in range(env.world_size - 1))
+            return env.master_addr, env.rank, env.local_rank, total
+    while True:
+        try:
+            with socket.create_connection(address) as connection:
+                connection.send(bytes([env.rank]))
+                return env.master_addr, env.rank, env.local_rank, 6
+        except ConnectionRefusedError:
+            time.sleep(0.1)
+
+
+def test_all_ranks_meet_at_the_host_of_the_first(executor: Any) -> None:
+    executor.update_parameters(nodes=2, tasks_per_node=2)
+    job = executor.submit(met, importlib.util.find_spec("torch") is not None)
+    assert job.results() == [(f"{job.job_id}-main-0.{job.job_id}", rank, rank % 2, 6) for rank in range(4)]
 
 
 def test_a_job_is_cancelled(executor: Any, wait_until: Wait) -> None:

@@ -7,6 +7,7 @@ workers are one gang. Each further worker is a Job of its own, so that Dask can 
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +19,7 @@ from distributed.deploy.spec import ProcessInterface, SpecCluster
 from pyroclast_client import defaults
 from pyroclast_client.compilation import command_job
 from pyroclast_client.documents import fresh_name
-from pyroclast_client.options import Gang, TaskOptions, options_of
+from pyroclast_client.options import TaskOptions, options_of
 
 if TYPE_CHECKING:
     from pyroclast_client.jobs import Job
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 STEM: Final = "dask"
 AGAIN: Final = {"policies": [{"event": "PodEvicted", "action": "RestartPod"}]}
-RUN: Final = 'name=$1; shift; exec "$@" --name $((name + PYROCLAST_INDEX))'
 
 
 class PyroclastCluster(SpecCluster):  # type: ignore[misc]  # distributed has no types here
@@ -87,7 +87,7 @@ class PyroclastCluster(SpecCluster):  # type: ignore[misc]  # distributed has no
 
 
 class _Jobs:
-    """The Jobs of a cluster. One of them is the gang, whose workers are started one at a time."""
+    """The Jobs of a cluster. One of them is the gang, in which each worker is a task, so that any of them can leave."""
 
     def __init__(self, client: Client, options: TaskOptions, arguments: Sequence[str], minimum: int, stem: str) -> None:
         self._client, self._options, self._arguments, self._stem = client, options, arguments, stem
@@ -109,19 +109,37 @@ class _Jobs:
             self._of.update(dict.fromkeys(names, job))
 
     async def close(self, worker: int) -> None:
-        """Delete the Job of this worker, unless other workers still use the Job."""
+        """Delete the Job of this worker, or take the worker out of the Job while other workers use the Job."""
         async with self._lock:
             job = self._of.pop(worker, None)
-            if job is not None and job not in self._of.values():
+            if job is None:
+                return
+            if job in self._of.values():
+                await asyncio.to_thread(job.scale, 0, task=_task(worker))
+            else:
                 await asyncio.to_thread(job.delete)
 
     def _submit(self, scheduler: str, names: set[int]) -> Job[Any]:
         own = self._client.asynchronous
         python = self._options.python or own.python
         command = [python, "-m", "distributed.cli.dask_worker", scheduler, *self._arguments]
-        options = self._options.changed({"gang": Gang(len(names), len(names))})
-        shell = ["sh", "-c", RUN, "sh", str(min(names)), *command]
-        return self._client.submit(command_job(shell, options, own.surroundings, name=fresh_name(self._stem), policies=AGAIN))
+        around, name = own.surroundings, fresh_name(self._stem)
+        document = command_job(command, self._options, around, name=name, policies=AGAIN)
+        (task,) = document["spec"]["tasks"]
+        document["spec"] |= {"tasks": [_named(task, worker) for worker in sorted(names)], "minAvailable": len(names)}
+        return self._client.submit(document)
+
+
+def _task(worker: int) -> str:
+    return f"worker-{worker}"
+
+
+def _named(task: dict[str, Any], worker: int) -> dict[str, Any]:
+    """Return the task of one worker, from the task of all."""
+    named = copy.deepcopy(task)
+    named["name"] = _task(worker)
+    named["template"]["spec"]["containers"][0]["command"] += ["--name", str(worker)]
+    return named
 
 
 class _Worker(ProcessInterface):  # type: ignore[misc]  # see above

@@ -23,6 +23,7 @@ import pytest
 import pyroclast.client as pc
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast_client import errors
+from pyroclast_client.loops import iterated
 from pyroclast_client.runner import sealing
 
 pytestmark = pytest.mark.timeout(600)  # they start many processes
@@ -426,6 +427,7 @@ def test_failed_gang_is_restarted_when_it_has_retries_and_raises_otherwise(local
         return pc.rank()
 
     job = flaky.run(3)
+    assert sorted(each.value for each in iterated(job.handle.as_completed())) == [0, 1]  # not those of the first try
     assert job.results(200) == [0, 1]
     assert job.status.restarts >= 1
     with pytest.raises((errors.TaskError, errors.JobFailed), match=r"not yet|ended|gone"):
