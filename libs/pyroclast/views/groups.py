@@ -14,9 +14,10 @@ import orjson
 
 from pyroclast.api import keys
 from pyroclast.api.enums import NativeConditionType
-from pyroclast.api.types import JOBS, NATIVE_POD_GROUPS
+from pyroclast.api.types import JOBS, NATIVE_POD_GROUPS, POD_GROUPS
+from pyroclast.api.waiting_codes import NEVER
 from pyroclast.lifecycle.times import format_time
-from pyroclast.views.jobs import Group, Waiter, WaitingCause
+from pyroclast.views.jobs import WAITING_PHASES, Group, Waiter, WaitingCause, group_cause, seconds_since
 from pyroclast.views.readable import main_resources
 
 WAITING_ANNOTATION: Final = "scheduling.volcano.sh/waiting"
@@ -70,6 +71,9 @@ def estimate_of(group: Mapping[str, Any] | None, now: float) -> dict[str, str] |
     return {**dict(zip(("earliest", "likely", "latest"), start, strict=True)), "basis": str(said_of(group).get("basis") or "")}
 
 
+RUNNING_PHASES: Final = frozenset({"Running", "Unknown"})
+"""Phases of PodGroups whose pods have their nodes."""
+
 OBJECT: Final = NATIVE_POD_GROUPS.qualified
 """The value of `object` in the rows of native PodGroups."""
 
@@ -117,6 +121,77 @@ def unseen_waiter(group: Group) -> Waiter:
     sentence = "its pods have their nodes" if is_started else "no scheduler of ours has looked at it yet"
     phase = "Running" if is_started else "Pending"
     return Waiter(OBJECT, meta["namespace"], meta["name"], "", None, sentence=sentence, queue=queue_of(group), phase=phase)
+
+
+def plain_waiter(group: Group) -> Waiter | None:
+    """Return a PodGroup of Volcano that belongs to no Job; None for that of a Job, or one whose pods have ended.
+
+    Users, operators such as those of Spark and Ray, and the job controller (for pods without a group) create such PodGroups.
+    """
+    meta, spec, phase = group["metadata"], group.get("spec") or {}, str((group.get("status") or {}).get("phase") or "")
+    waits, created = phase in WAITING_PHASES, str(meta.get("creationTimestamp") or "")
+    if job_of(group) or not (waits or phase in RUNNING_PHASES):
+        return None
+    cause = group_cause(group) if waits else None
+    return Waiter(
+        POD_GROUPS.qualified,
+        meta["namespace"],
+        meta["name"],
+        created,
+        cause,
+        sentence="" if waits else "its pods have their nodes",
+        queue=str(spec.get("queue") or "default"),
+        priority=spec.get("priorityClassName") or None,
+        pods=int(spec.get("minMember") or 1),
+        asks=main_resources(spec.get("minResources") or {}),
+        phase="Pending" if waits else "Running",
+        since=cause.since if cause is not None else created,
+        group=group,
+    )
+
+
+def stored_order(groups: Iterable[Group], queue: str, now: float) -> tuple[list[dict[str, Any]], bool]:
+    """Return the waiting Jobs of a queue as rows, and whether they are in the order that the scheduler wrote last.
+
+    If one of them has no position yet, they are in the order of priority and age.
+    """
+    waiting = [
+        group
+        for group in groups
+        if ((group.get("spec") or {}).get("queue") or "default") == queue
+        and (group.get("status") or {}).get("phase", "") in WAITING_PHASES
+    ]
+    places = {group["metadata"]["uid"]: position_of(group) for group in waiting}
+    has_places = None not in places.values()
+    waiting.sort(key=lambda group: (places[group["metadata"]["uid"]] if has_places else 0, *_rank(group)))
+    rows: list[dict[str, Any]] = []
+    for at, group in enumerate(waiting, 1):
+        said = said_of(group)
+        rows.append(
+            {
+                "position": at,
+                "namespace": group["metadata"]["namespace"],
+                "name": job_of(group) or group["metadata"]["name"],
+                "priority": (group.get("spec") or {}).get("priority", 0),
+                "waitedSeconds": seconds_since(group["metadata"]["creationTimestamp"], now),
+                "asks": main_resources((group.get("spec") or {}).get("minResources") or {}),
+                "code": said.get("code"),
+                "start": NEVER if said.get("never") else start_of(group, now),
+            }
+        )
+    return rows, has_places
+
+
+def _rank(group: Group) -> tuple[int, str, str, str]:
+    metadata, priority = group["metadata"], int((group.get("spec") or {}).get("priority") or 0)
+    return -priority, metadata["creationTimestamp"], metadata["namespace"], metadata["name"]
+
+
+def job_of(group: Group) -> str:
+    """Return the name of the Job to which a PodGroup of Volcano belongs; empty if it belongs to none."""
+    owners = group["metadata"].get("ownerReferences") or ()
+    versions = {None, "", JOBS.api_version}  # a Job of batch/v1 is another kind
+    return next((str(each["name"]) for each in owners if each["kind"] == JOBS.kind and each.get("apiVersion") in versions), "")
 
 
 def queue_of(group: Group) -> str | None:

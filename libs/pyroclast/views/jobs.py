@@ -143,6 +143,14 @@ def waiting_cause(job: Mapping[str, Any], group: Mapping[str, Any] | None, *, ab
     return WaitingCause(PendingReason.NOT_EXAMINED, "the scheduler has not looked at it since it came or changed", since)
 
 
+def group_cause(group: Group) -> WaitingCause:
+    """Return the cause for which a PodGroup of Volcano without a Job waits."""
+    condition, created = _condition(group), str(group["metadata"].get("creationTimestamp") or "")
+    if condition is None:
+        return WaitingCause(PendingReason.NOT_EXAMINED, "the scheduler has not looked at it since it came or changed", created)
+    return _coded(pending.summary_of(condition.get("message", "")), condition.get("lastTransitionTime") or created)
+
+
 def running_cause(job: Mapping[str, Any]) -> WaitingCause | None:
     """Return the problem of a Job that has not ended: crashing containers, refused pods, a silent node; None without one."""
     state = _state(job)

@@ -9,13 +9,14 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from pyroclast.api.keys import GROUP_NAME
 from pyroclast.api.types import JOBS
 from pyroclast.api.waiting_codes import NEVER
 from pyroclast.pictures.timeline import Lane, Span
 from pyroclast.resources import durations
 from pyroclast.views.contract import Row
-from pyroclast.views.groups import OBJECT, native_waiter, position_of, queue_of_pod, start_of
-from pyroclast.views.jobs import Group, JobView, Waiter, seconds_since
+from pyroclast.views.groups import OBJECT, position_of, queue_of_pod, start_of
+from pyroclast.views.jobs import JobView, Waiter, seconds_since
 from pyroclast.views.readable import human_duration
 
 STAGES: Final = (("boundSeconds", "placed"), ("startedSeconds", "started"), ("readySeconds", "ready"), ("endedSeconds", "ended"))
@@ -155,22 +156,25 @@ def _ends(view: JobView) -> str | None:
     return (datetime.fromisoformat(_started(view)) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def running_native_rows(groups: Iterable[Group], pods: Iterable[Mapping[str, Any]], now: float) -> list[Row]:
-    """Return a row in the form of a Job's row for each native PodGroup that has started and has unfinished pods."""
-    by_group: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+def running_group_rows(groups: Iterable[Waiter | None], pods: Iterable[Mapping[str, Any]], now: float) -> list[Row]:
+    """Return a row in the form of a Job's row for each PodGroup without a Job that has started and has unfinished pods."""
+    by_group: dict[tuple[bool, str, str], list[Mapping[str, Any]]] = {}
     for pod in pods:
-        named = ((pod.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName")
+        meta = pod["metadata"]
+        native = ((pod.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName")
+        named = native or (meta.get("annotations") or {}).get(GROUP_NAME)
         if named and (pod.get("status") or {}).get("phase") not in ENDED:
-            by_group.setdefault((pod["metadata"]["namespace"], named), []).append(pod)
+            by_group.setdefault((bool(native), meta["namespace"], named), []).append(pod)
     rows: list[Row] = []
-    for each in groups:
-        group = native_waiter(each)
-        own = by_group.get((each["metadata"]["namespace"], each["metadata"]["name"]))
-        if group is None or group.cause is not None or not own:
+    for group in groups:
+        if group is None or group.cause is not None:
+            continue
+        own = by_group.get((group.object == OBJECT, group.namespace, group.name))
+        if not own:
             continue
         rows.append(
             {
-                "object": OBJECT,
+                "object": group.object,
                 "namespace": group.namespace,
                 "name": group.name,
                 "priority": group.priority,

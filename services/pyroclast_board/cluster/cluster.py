@@ -20,7 +20,7 @@ from pyroclast.resources.pods import Amounts, effective
 from pyroclast.resources.quantity import ZERO
 from pyroclast.views.readable import amount
 from pyroclast_board.cluster.jobs import JobTable, as_object
-from pyroclast_board.cluster.natives import NativeGangs
+from pyroclast_board.cluster.natives import native_gangs, plain_gangs
 from pyroclast_board.cluster.records import ShownGroup, ShownJob, ShownNamespace, ShownNode, ShownObject, ShownPod
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
@@ -145,7 +145,7 @@ class Cluster:
         self._client, self._lease_namespace = client, lease_namespace
         self.generation = 0
         self.table = JobTable()
-        self.natives = NativeGangs(self.table.put_row)
+        self.natives, self.plain = native_gangs(self.table.put_row), plain_gangs(self.table.put_row)
         self.books = NodeBooks()
         self.crashing = CrashingPods()
         self.services: dict[str, bool] | None = None
@@ -162,9 +162,11 @@ class Cluster:
         self.jobs.on_change(self.table.put_job)
         self.groups.on_change(self.table.put_group)
         self.groups.on_change(self._put_reservation)
+        self.groups.on_change(self.plain.put_group)
         self.pods.on_change(self.books.put_pod)
         self.pods.on_change(self.crashing.put_pod)
         self.pods.on_change(self.natives.put_pod)
+        self.pods.on_change(self.plain.put_pod)
         self.table.on_row(self._changed)
         for informer in self.informers:
             informer.on_change(self._changed)

@@ -10,6 +10,7 @@ import msgspec
 
 from pyroclast.api import keys
 from pyroclast.api.schedulers import Schedulers
+from pyroclast.api.types import JOBS
 from pyroclast.views.groups import start_of
 from pyroclast.views.jobs import Waiter, is_waiting, view_of
 from pyroclast_board.cluster.records import ShownGroup, ShownJob
@@ -117,7 +118,8 @@ class JobTable:
     def put_group(self, old: ShownGroup | None, new: ShownGroup | None) -> None:
         """Handle an added, updated or deleted PodGroup."""
         group = new or old
-        owner = next((each for each in group.metadata.owner_references if each.kind == "Job"), None) if group else None
+        owned = (each for each in group.metadata.owner_references if each.kind == JOBS.kind) if group else ()
+        owner = next((each for each in owned if each.api_version in {"", JOBS.api_version}), None)
         if owner is None:
             return
         if new is not None:

@@ -6,7 +6,7 @@ The page shows why the Job waits, its gang over time, its pods and events, earli
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from pyroclast.views.usage import advice_of, efficiency_rows
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import JobDetails
 from pyroclast_board.cluster.jobs import JobRow
-from pyroclast_board.cluster.natives import group_of
+from pyroclast_board.cluster.records import ShownPod
 from pyroclast_board.pages.base import Page, Section, Templates, shown_moment
 
 OF: Final = "job.html"
@@ -63,10 +63,16 @@ def job(
     return Page(f"Job {key}", "jobs", sections)
 
 
-def native_gang(
-    cluster: Cluster, templates: Templates, row: JobRow, *, events: JobDetails, why: Mapping[str, Any] | None
+def plain_gang(
+    cluster: Cluster,
+    templates: Templates,
+    row: JobRow,
+    group_of: Callable[[ShownPod], Key | None],
+    *,
+    events: JobDetails,
+    why: Mapping[str, Any] | None,
 ) -> Page:
-    """Return the page of a native PodGroup. `why` is the explanation why it waits, None when it does not wait."""
+    """Return the page of a PodGroup without a Job. `why` is the explanation why it waits, None when it does not wait."""
     key = Key(row.namespace, row.name)
     pods = [
         (each.metadata.name, each.spec.node_name, each.status.phase) for each in cluster.pods.values() if group_of(each) == key

@@ -11,6 +11,7 @@ from typing import Any, Final
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.times import format_time
 from pyroclast.views.flows import draw_flow, flow_rows
+from pyroclast.views.groups import RUNNING_PHASES, job_of, stored_order
 from pyroclast.views.jobs import WAITING_PHASES
 from pyroclast.views.queues import budget_rows, draw_queues, queue_rows, signed_hours
 from pyroclast.views.readable import main_resources
@@ -83,36 +84,29 @@ def queues(cluster: Cluster, templates: Templates) -> Page:
 def queue(
     cluster: Cluster, templates: Templates, scope: Scope, name: str, order: Sequence[Mapping[str, Any]] | None
 ) -> Page | None:
-    """Return the page of one queue. Without the scheduler's `order`, it shows the waiting Jobs by priority and age."""
+    """Return the page of one queue. Without the scheduler's `order`, it shows the waiting Jobs in the order written last."""
     record = cluster.queues.get(Key("", name))
     if record is None:
         return None
     own = [each for each in cluster.groups.values() if each.spec.queue == name]
-    waiting = sorted((each for each in own if each.status.phase in WAITING_PHASES), key=_rank)
-    at_work = sorted((each for each in own if each.status.phase in {"Running", "Unknown"}), key=_rank)
-    title = "Waiting, by priority and age" if order is None else "Waiting, in the order of the scheduler"
-    places = list(enumerate(waiting, 1)) if order is None else _placed(waiting, order)
+    waiting = [each for each in own if each.status.phase in WAITING_PHASES]
+    at_work = [each for each in own if each.status.phase in RUNNING_PHASES]
+    at_work.sort(key=lambda each: each.metadata.creation_timestamp or "")
+    title = "Waiting, in the order of the scheduler"
+    if order is None:
+        order, has_places = stored_order(map(as_object, own), name, cluster.now())
+        title = (
+            "Waiting, in the order that the scheduler wrote last" if has_places else "Waiting, oldest first: no order is known"
+        )
     draw, listed = templates.macro("queues.html", "bars"), templates.macro("queues.html", "gangs")
     rows = _rows(cluster, [as_object(record)])
     sections = [
         Section("bars", draw(draw_queues(f"Queue {name}", rows))),
         *_budget(cluster, templates, as_object(record)),
-        Section("order", listed(title, *_named(cluster, places, waiting, scope))),
-        Section("holders", listed("Running", *_named(cluster, list(enumerate(at_work, 1)), at_work, scope))),
+        Section("order", listed(title, *_listed(cluster, order, waiting, scope))),
+        Section("holders", listed("Running", *_listed(cluster, list(map(_running, enumerate(at_work, 1))), at_work, scope))),
     ]
     return Page(f"Queue {name}", "queues", sections)
-
-
-def _placed(groups: Sequence[ShownGroup], order: Sequence[Mapping[str, Any]]) -> list[tuple[int, ShownGroup]]:
-    """Return the PodGroups that the order names, with their positions."""
-    positions = {(each["namespace"], each["name"]): int(each["position"]) for each in order}
-    pairs = [(positions.get((each.metadata.namespace, _name(each))), each) for each in groups]
-    return sorted(((at, each) for at, each in pairs if at is not None), key=lambda pair: pair[0])
-
-
-def _name(group: ShownGroup) -> str:
-    owner = group.metadata.controller
-    return owner.name if owner is not None else group.metadata.name
 
 
 def _budget(cluster: Cluster, templates: Templates, document: dict[str, Any]) -> list[Section]:
@@ -141,30 +135,37 @@ def _rows(cluster: Cluster, documents: list[dict[str, Any]]) -> list[dict[str, A
     ]
 
 
-def _rank(group: ShownGroup) -> tuple[int, str, str, str]:
+def _running(numbered: tuple[int, ShownGroup]) -> dict[str, Any]:
+    """Return a running PodGroup in the form of a row of the scheduler's order."""
+    position, group = numbered
     metadata = group.metadata
-    return -group.spec.priority, metadata.creation_timestamp or "", metadata.namespace, metadata.name
+    return {
+        "position": position,
+        "namespace": metadata.namespace,
+        "name": job_of(as_object(group)) or metadata.name,
+        "code": "",
+        "asks": main_resources(group.spec.min_resources or {}),
+        "created": metadata.creation_timestamp or "",
+    }
 
 
-def _named(
-    cluster: Cluster, places: Sequence[tuple[int, ShownGroup]], groups: Sequence[ShownGroup], scope: Scope
+SHOWN_OF_ORDER: Final = frozenset({"position", "namespace", "name", "code", "asks", "created"})
+
+
+def _listed(
+    cluster: Cluster, order: Sequence[Mapping[str, Any]], groups: Sequence[ShownGroup], scope: Scope
 ) -> tuple[list[dict[str, Any]], int, int]:
-    """Return the first visible PodGroups with their positions, and how many more of `groups` are visible, and hidden."""
+    """Return the first Jobs of an order that may be named, and how many more of `groups` may be named, and are hidden.
+
+    The order may have PodGroups of Kubernetes besides these groups.
+    """
+    seen = [each for each in order if each["namespace"] is not None and scope.sees(each["namespace"])]
+    jobs = {(row.namespace, row.name): row for row in cluster.table.rows}
     rows = []
-    for position, group in [pair for pair in places if scope.sees(pair[1].metadata.namespace)][:SHOWN]:
-        owner = group.metadata.controller
-        job = cluster.table.row(owner.uid) if owner is not None else None
-        rows.append(
-            {
-                "position": position,
-                "namespace": group.metadata.namespace,
-                "name": _name(group),
-                "uid": "" if job is None else job.uid,
-                "code": "" if job is None else job.code,
-                "priority": group.spec.priority,
-                "asks": main_resources(group.spec.min_resources or {}),
-                "created": group.metadata.creation_timestamp or "",
-            }
-        )
+    for each in seen[:SHOWN]:
+        said = {"uid": "", "code": "", "priority": "", "asks": {}, "created": "", "start": ()}
+        if job := jobs.get((each["namespace"], each["name"])):
+            said = {name: getattr(job, name) for name in said}
+        rows.append({**said, **{name: value for name, value in each.items() if value and name in SHOWN_OF_ORDER}})
     visible = sum(scope.sees(each.metadata.namespace) for each in groups)
-    return rows, visible - len(rows), len(groups) - visible
+    return rows, max(len(seen), visible) - len(rows), max(len(order) - len(seen), len(groups) - visible)

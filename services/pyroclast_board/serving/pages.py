@@ -9,13 +9,13 @@ from urllib.parse import unquote
 
 from pyroclast.api.types import Key
 from pyroclast.views.explanation import stored_explanation
-from pyroclast.views.groups import native_waiter
 from pyroclast.views.jobs import Waiter
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import Details
-from pyroclast_board.cluster.jobs import JobRow, as_object
+from pyroclast_board.cluster.jobs import JobRow
+from pyroclast_board.cluster.natives import NATIVE
 from pyroclast_board.pages.base import Page, Scope, Templates, checked
-from pyroclast_board.pages.job import job, native_gang, past_job
+from pyroclast_board.pages.job import job, past_job, plain_gang
 from pyroclast_board.pages.jobs import jobs
 from pyroclast_board.pages.nodes import nodes
 from pyroclast_board.pages.overview import history, history_questions, overview
@@ -103,17 +103,18 @@ class Pages:
         if not scope.sees(row.namespace):
             return None
         if row.kind:
-            return await self._native(scope, row)
+            return await self._group(scope, row)
         details = await self._details.of(Key(row.namespace, row.name))
         runs = await self._runs(row.namespace, row.name)
         why = await self._why(scope, "jobs", self.cluster.table.waiter(uid))
         return job(self.cluster, self._templates, row, details=details, runs=runs, why=why, trace_url=self._trace_url)
 
-    async def _native(self, scope: Scope, row: JobRow) -> Page:
+    async def _group(self, scope: Scope, row: JobRow) -> Page:
         events = await self._details.events_of(Key(row.namespace, row.name), row.uid)
-        group = self.cluster.natives.group(row.uid)
-        why = await self._why(scope, "podgroups", None if group is None else native_waiter(as_object(group)))
-        return native_gang(self.cluster, self._templates, row, events=events, why=why)
+        is_native = row.kind.startswith(NATIVE)
+        gangs = self.cluster.natives if is_native else self.cluster.plain
+        why = await self._why(scope, "podgroups" if is_native else "jobs", gangs.waiter(row.uid))
+        return plain_gang(self.cluster, self._templates, row, gangs.group_of, events=events, why=why)
 
     async def _why(self, scope: Scope, kind: str, waiter: Waiter | None) -> Mapping[str, Any] | None:
         """Return why a Job or PodGroup waits, from the scheduler or else from the objects. None when it does not wait."""
@@ -144,4 +145,6 @@ class Pages:
                 answers[what] = await self._recorder.ask(scope, what, question)
         except RecorderAway as error:
             missing = str(error)
+        if left := max((answer.get("left", 0) for answer in answers.values()), default=0):
+            missing = f"{left} of the namespaces that you may see are left out: name one as a filter"
         return history(self._templates, query, answers, missing)

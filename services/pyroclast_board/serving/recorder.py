@@ -56,13 +56,15 @@ class Recorder:
         return list(parsed.get("items", ()))
 
     async def ask(self, scope: Scope, what: str, query: Mapping[str, str]) -> dict[str, Any]:
-        """Return the answer to `jobs`, `usage` or `waits` for the namespaces that the viewer may see."""
+        """Return the answer to a question for the namespaces that the viewer may see; `left`: how many of them it leaves out."""
         if scope.is_all:
             return await self._ask(what, query)
-        if not scope.namespaces:
+        wanted = scope.namespaces & {query["namespace"]} if query.get("namespace") else scope.namespaces
+        if not wanted:
             return {"items": []}
-        some = sorted(scope.namespaces)[:MOST_NAMESPACES]
-        return await self._ask(what, {**query, "namespaces": ",".join(some)})
+        some = sorted(wanted)[:MOST_NAMESPACES]
+        answer = await self._ask(what, {**query, "namespaces": ",".join(some)})
+        return {**answer, "left": len(wanted) - len(some)}
 
     async def _ask(self, what: str, query: Mapping[str, str]) -> dict[str, Any]:
         if self._client is None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from pyroclast.api.types import JOBS, NODES, PODS, QUEUES, Key
+from pyroclast.api.types import JOBS, NODES, POD_GROUPS, PODS, QUEUES, Key
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.http.native_groups import kind_served
 from pyroclast.kube.http.waiting_queries import group_of, read_groups, schedulers_at_work
 from pyroclast.views.explanation import explanation_lines, stored_explanation, with_trail
-from pyroclast.views.groups import OBJECT, native_waiter, unseen_waiter
+from pyroclast.views.groups import OBJECT, native_waiter, plain_waiter, unseen_waiter
 from pyroclast.views.jobs import Waiter, is_waiting, running_cause, view_of
 from pyroclast.views.nodes import explain_node, node_lines, reservations_of
 from pyroclast.views.queues import explain_queue, queue_lines
@@ -73,11 +73,16 @@ async def _of_entry(context: Context, key: Key) -> dict[str, Any]:
 
 
 async def _of_group(context: Context, key: Key) -> dict[str, Any]:
-    """Return why a native PodGroup waits."""
+    """Return why a PodGroup that belongs to no Job waits, a native one or one of Volcano."""
     kind = await kind_served(context.client)
+    try:
+        group = await context.client.get(kind or POD_GROUPS, key)
+    except NotFound:
+        kind, group = None, await existing(context, POD_GROUPS, key, f"PodGroup {key}")
     if kind is None:
-        raise Failure(f"the API server has no {OBJECT}; name a Job: vcctl explain NAME", status=NO_SUCH_OBJECT)
-    group = await existing(context, kind, key, f"PodGroup {key} of {kind.group}")
+        if (waiter := plain_waiter(group)) is None:
+            raise Failure(f"PodGroup {key} belongs to a Job, or its pods have ended; name the Job: vcctl explain NAME")
+        return await _answered(context, "jobs", waiter)
     return await _answered(context, "podgroups", native_waiter(group) or unseen_waiter(group))
 
 

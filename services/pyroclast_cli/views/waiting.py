@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from pyroclast.api import keys
 from pyroclast.api.types import JOB_FLOWS, JOBS, POD_GROUPS, PODS, QUEUES, Key
-from pyroclast.api.waiting_codes import NEVER
 from pyroclast.kube.basics.errors import Forbidden
 from pyroclast.kube.http.waiting_queries import read_groups
 from pyroclast.views.contract import Row
 from pyroclast.views.explanation import listed_start
-from pyroclast.views.groups import native_waiter, position_of, said_of, start_of
-from pyroclast.views.jobs import WAITING_PHASES, Group, seconds_since
-from pyroclast.views.readable import as_text, clock_text, human_duration, main_resources, start_text
-from pyroclast.views.rows import AT_WORK, running_native_rows, running_rows, waiting_rows
+from pyroclast.views.groups import native_waiter, stored_order
+from pyroclast.views.jobs import Group, Waiter
+from pyroclast.views.readable import as_text, clock_text, human_duration, start_text
+from pyroclast.views.rows import AT_WORK, running_group_rows, running_rows, waiting_rows
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.servers import BOARD, explained, orders
 from pyroclast_cli.tree import OwnLeaf
@@ -38,41 +37,6 @@ TAIL: Final = (
     Column("CODE", "code"),
     Column("START", "start", start_text, absent="?"),
 )
-
-
-def stored_order(groups: Sequence[Group], queue: str, now: float) -> list[Row]:
-    """Return the waiting Jobs of a queue by the positions that the scheduler wrote last; without these, by priority and age."""
-    waiting = [
-        group
-        for group in groups
-        if ((group.get("spec") or {}).get("queue") or "default") == queue
-        and (group.get("status") or {}).get("phase", "") in WAITING_PHASES
-    ]
-    places = {group["metadata"]["uid"]: position_of(group) for group in waiting}
-    has_places = None not in places.values()
-    waiting.sort(key=lambda group: (places[group["metadata"]["uid"]] if has_places else 0, *_rank(group)))
-    rows: list[Row] = []
-    for at, group in enumerate(waiting, 1):
-        owner: dict[str, Any] = next(iter(group["metadata"].get("ownerReferences") or ()), {})
-        said = said_of(group)
-        rows.append(
-            {
-                "position": at,
-                "namespace": group["metadata"]["namespace"],
-                "name": owner.get("name") or group["metadata"]["name"],
-                "priority": (group.get("spec") or {}).get("priority", 0),
-                "waitedSeconds": seconds_since(group["metadata"]["creationTimestamp"], now),
-                "asks": main_resources((group.get("spec") or {}).get("minResources") or {}),
-                "code": said.get("code"),
-                "start": NEVER if said.get("never") else start_of(group, now),
-            }
-        )
-    return rows
-
-
-def _rank(group: Group) -> tuple[int, str, str, str]:
-    metadata, priority = group["metadata"], int((group.get("spec") or {}).get("priority") or 0)
-    return -priority, metadata["creationTimestamp"], metadata["namespace"], metadata["name"]
 
 
 def _from_scheduler(answer: Row) -> tuple[list[Row], tuple[Column, ...]]:
@@ -105,7 +69,7 @@ async def _order(context: Context) -> None:
             rows, plugins = _from_scheduler(answer)
         else:
             groups, _ = await read_groups(context.client, context.client.config.namespace)
-            rows, plugins = stored_order(groups, queue, now), ()
+            rows, plugins = [*stored_order(groups, queue, now)[0]], ()
         columns = (*HEAD, *plugins, *TAIL)
         return Table("WaitingPlace", columns, rows, "vcjob.batch.volcano.sh", f"No Job waits in queue {queue}")
 
@@ -172,8 +136,10 @@ def with_order(rows: Iterable[Row], order: Iterable[Row]) -> list[Row]:
 async def waiting_table(context: Context) -> Table:
     """Return the table of waiting Jobs."""
     now = context.client.now()
-    rows = waiting_rows((each.waiter for each in await jobs_of(context)), now)
-    natives = waiting_rows(filter(None, map(native_waiter, await _natives_of(context))), now)
+    jobs, plain = await jobs_of(context)
+    rows = waiting_rows((each.waiter for each in jobs), now)
+    others = plain if context.text("output") != "name" else ()
+    natives = waiting_rows([*filter(None, map(native_waiter, await _natives_of(context))), *others], now)
     # labels, queue and user of an uncreated Job are unknown
     is_every = not any(context.text(flag) for flag in ("selector", "queue", "user"))
     if is_every and context.text("output") != "name":  # the form `name` only prints existing objects
@@ -186,10 +152,10 @@ async def waiting_table(context: Context) -> Table:
 
 async def running_table(context: Context) -> Table:
     """Return the table of running Jobs."""
-    jobs = await jobs_of(context)
+    jobs, plain = await jobs_of(context)
     is_any = any(each.phase in AT_WORK for each in jobs)
     pods = (await context.client.list(PODS, namespaces_of(context), label_selector=keys.JOB_NAME))[0] if is_any else []
-    rows, natives = running_rows(jobs, pods, context.client.now()), await _running_natives(context)
+    rows, natives = running_rows(jobs, pods, context.client.now()), await _running_groups(context, plain)
     return Table("RunningJob", with_kind(RUNNING_COLUMNS, natives), [*rows, *natives], REFERENCE, "No Job runs")
 
 
@@ -206,12 +172,13 @@ async def _natives_of(context: Context) -> list[Group]:
     return [] if context.text("output") == "name" else await natives_of(context)
 
 
-async def _running_natives(context: Context) -> list[Row]:
-    groups = await _natives_of(context)
-    if not groups:
+async def _running_groups(context: Context, plain: Sequence[Waiter]) -> list[Row]:
+    """Return the PodGroups without Jobs that run. Empty for the form `name`."""
+    groups = [*map(native_waiter, await _natives_of(context)), *plain]
+    if not groups or context.text("output") == "name":
         return []  # reading all pods would cost too much for a list
     pods, _ = await context.client.list(PODS, namespaces_of(context), label_selector=f"!{keys.JOB_NAME}")
-    return running_native_rows(groups, pods, context.client.now())
+    return running_group_rows(groups, pods, context.client.now())
 
 
 WAITING: Final = OwnLeaf(

@@ -13,7 +13,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from pyroclast.api.keys import SCHEDULING_QUEUE_NAME as QUEUE
-from pyroclast.api.types import CRDS, EVENTS, NATIVE_POD_GROUPS, PODS, Key
+from pyroclast.api.types import CRDS, EVENTS, NATIVE_POD_GROUPS, POD_GROUPS, PODS, Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client, PatchKind
@@ -185,3 +185,27 @@ async def test_native_podgroups_in_forbidden_namespaces_are_counted_but_not_name
         page = await board.until("/jobs", "gang-team", "1 more of others", token=token)
         assert "gang-other" not in page
         await board.get(f"/jobs/{made['metadata']['uid']}", status=404, token=token)
+
+
+async def test_podgroup_of_plain_pods_is_listed_with_its_owner_and_explained() -> None:
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "rays", "uid": "u-1", "controller": True}
+    waits = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": f"{FULL}", "transitionID": "1"}
+    async with running_board() as board:
+        spec = {"queue": "research", "minMember": 2, "minResources": {"cpu": "4"}}
+        meta = {"namespace": "team", "name": "rays-pg", "ownerReferences": [owner]}
+        made = await board.put(
+            POD_GROUPS, {"metadata": meta, "spec": spec, "status": {"phase": "Pending", "conditions": [waits]}}
+        )
+        await board.job("team", "train", code=FULL.partition("; ")[2])
+        own = f"/jobs/{made['metadata']['uid']}"
+        page = await board.until(
+            "/jobs?state=waiting", f'href="{own}">rays-pg</a> (PodGroup of RayCluster rays)', "<b>2</b> Jobs"
+        )
+        assert "research may use 8 cpu" in await board.get(own)
+        annotations = {"scheduling.k8s.io/group-name": "rays-pg"}
+        pod = {"metadata": {"namespace": "team", "name": "rays-0", "annotations": annotations}, "spec": {**POD, "nodeName": "n7"}}
+        await board.put(PODS, {**pod, "status": {"phase": "Running"}})
+        await board.client.patch(POD_GROUPS, Key("team", "rays-pg"), {"status": {"phase": "Running"}}, PatchKind.MERGE)
+        page = await board.until(own, "1 of 1 run", "n7")
+        assert "QueueFull" not in page
+        assert "rays-pg" in await board.get("/jobs?state=running")

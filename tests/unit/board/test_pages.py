@@ -321,3 +321,17 @@ async def test_page_of_a_queue_shows_the_positions_that_the_scheduler_gives() ->
             ("2", "second"),
             ("4", "train"),
         ]
+
+
+async def test_page_of_a_queue_shows_the_stored_positions_without_a_scheduler() -> None:
+    async with running_board() as board:
+        await board.put(QUEUES, {"metadata": {"name": "research"}, "spec": {"weight": 1}})
+        for at, name in enumerate(("first", "second")):
+            said = json.dumps({"code": "QueueFull", "ahead": 1 - at})
+            spec = {"queue": "research", "minMember": 1}
+            meta = {"namespace": "team", "name": name, "annotations": {WAITING_ANNOTATION: said}}
+            await board.put(POD_GROUPS, {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}})
+        page = await board.until("/queues/research", "in the order that the scheduler wrote last", "team/first")
+        assert page.index("team/second") < page.index("team/first")
+        await board.put(POD_GROUPS, {"metadata": {"namespace": "team", "name": "new"}, "spec": {"queue": "research"}})
+        await board.until("/queues/research", "oldest first: no order is known", "team/new")

@@ -7,7 +7,7 @@ import pytest
 
 from pyroclast.views.explanation import explanation_lines, stored_explanation
 from pyroclast.views.groups import native_waiter, own_groups, unseen_waiter
-from pyroclast.views.rows import running_native_rows, waiting_rows
+from pyroclast.views.rows import running_group_rows, waiting_rows
 
 BEGIN = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
 NOW = (BEGIN + timedelta(minutes=10)).timestamp()
@@ -68,7 +68,7 @@ def test_native_podgroup_of_another_scheduler_is_not_listed():
     theirs = group("theirs", condition("PodGroupInitiallyScheduled", "False", "Unschedulable", "x"))
     started = group("started", RUNS[0])
     assert waiting_native_rows([theirs, group("new")], NOW) == []
-    assert running_native_rows([started], [pod("p", "started")], NOW) == []
+    assert running_group_rows([native_waiter(started)], [pod("p", "started")], NOW) == []
 
 
 def test_running_native_podgroups_are_listed_only_while_they_have_active_pods():
@@ -78,7 +78,7 @@ def test_running_native_podgroups_are_listed_only_while_they_have_active_pods():
         pod("c", "g", phase="Succeeded"),
         pod("d", "over", phase="Failed"),
     ]
-    (row,) = running_native_rows([group("g", *RUNS), group("over", *RUNS), group("waits", *WAITS)], pods, NOW)
+    (row,) = running_group_rows(map(native_waiter, [group("g", *RUNS), group("over", *RUNS), group("waits", *WAITS)]), pods, NOW)
     assert (row["name"], row["pods"], row["ready"], row["nodes"], row["elapsedSeconds"]) == ("g", 2, 1, 2, 480)
 
 
@@ -92,7 +92,7 @@ QUEUE = "scheduling.volcano.sh/queue-name"
 def test_native_podgroup_without_a_queue_takes_the_queue_of_its_pods(of_pod, want):
     bound = pod("a", "g")
     bound["metadata"] |= of_pod
-    (row,) = running_native_rows([group("g", *RUNS)], [bound], NOW)
+    (row,) = running_group_rows([native_waiter(group("g", *RUNS))], [bound], NOW)
     assert row["queue"] == want
 
 
