@@ -139,7 +139,7 @@ spec:
         # waits inside of the container, as kubelet records a Warning for each probe that finds the program still loading
         startupProbe:
           exec:
-            command: [python, -m, pyroclast.runtime.startup, "{{ default "HTTP" .scheme | lower }}://localhost:11251/readyz", "50"]
+            command: [python, -m, pyroclast.runtime.startup, "{{ default "HTTP" .scheme | lower }}://{{ default "localhost" $custom.bind_address }}:11251/readyz", "50"]
           timeoutSeconds: 60
           failureThreshold: 5
         livenessProbe:

@@ -1,12 +1,15 @@
 """`python -m pyroclast.runtime.startup URL SECONDS`: waits until the program in the same container is ready.
 
 The chart's startup probe. It waits inside the container because kubelet records a Warning for each probe that fails, and a
-program that still loads its modules cannot answer yet.
+program that still loads its modules cannot answer yet. Kubelet leaves `$(NAME)` in the command of a probe as it is, so the
+environment variable is put in here.
 """
 
 from __future__ import annotations
 
 import http.client
+import os
+import re
 import ssl
 import sys
 import time
@@ -48,7 +51,8 @@ def main() -> int:
     if len(sys.argv) != 3:
         sys.stderr.write(f"usage: {sys.argv[0]} URL SECONDS\n")
         return 2
-    url, seconds = sys.argv[1:]
+    seconds = sys.argv[2]
+    url = re.sub(r"\$\((\w+)\)", lambda name: os.environ.get(name[1], name[0]), sys.argv[1])
     if wait(url, float(seconds)):
         return 0
     sys.stdout.write(f"the program does not answer at {url} after {seconds} s\n")

@@ -210,6 +210,12 @@ def test_webhooks_require_the_client_certificate_that_the_values_name(helm):
     assert folder in {mount["mountPath"] for mount in container["volumeMounts"]}
 
 
+def test_startup_probe_asks_at_the_address_on_which_the_programs_listen(helm):
+    container = container_of(rendered(helm, "custom.bind_address=$(POD_IP)"), "scheduler")
+    assert "--healthz-address=$(POD_IP):11251" in container["args"]
+    assert container["startupProbe"]["exec"]["command"][3] == "http://$(POD_IP):11251/readyz"
+
+
 def test_admission_uses_the_mounted_ca_and_needs_no_secret_role_with_given_certificates(helm):
     documents = rendered(helm, "webhook.certificates=secret")
     container = container_of(documents, "admission")

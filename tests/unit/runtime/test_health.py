@@ -10,6 +10,7 @@ import pytest
 from pyroclast.runtime.access import ACCESS, REVIEWS, is_local, refusal
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.health import Checks, serve
+from pyroclast.runtime.startup import main as startup
 from pyroclast.runtime.startup import wait
 from tests.unit.kube.fault_server import FaultServer, answer
 
@@ -45,6 +46,13 @@ async def test_startup_waits_for_a_program_that_does_not_listen_yet_and_passes_o
     live.add("watch-pods", lambda: "no progress for 99 s")
     assert await asyncio.to_thread(wait, url, 0), "it has started, and the other probes judge it"
     await listener.stop()
+
+
+async def test_startup_puts_the_address_of_the_pod_into_the_url(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POD_IP", "127.0.0.1")
+    port = url.rpartition(":")[2]
+    monkeypatch.setattr("sys.argv", ["startup", f"http://$(POD_IP):{port}/livez", "0"])
+    assert await asyncio.to_thread(startup) == 0
 
 
 async def get(url: str, **headers: str) -> tuple[int, str]:
