@@ -45,6 +45,7 @@ PLACES: Final = {
     "waiting": (f"{VIEWS}.waiting", "WAITING"),
     "running": (f"{VIEWS}.waiting", "RUNNING"),
     "explain": (f"{VIEWS}.explain", "EXPLAIN"),
+    "why": (f"{VIEWS}.explain", "WHY"),
     "fits": (f"{VIEWS}.fits", "FITS"),
     "order": (f"{VIEWS}.waiting", "ORDER"),
     "queues": (f"{VIEWS}.queues", "QUEUES_VIEW"),
@@ -67,7 +68,7 @@ PLACES: Final = {
 """The module and attribute of each command."""
 
 SECTIONS: Final = {
-    "Jobs Now": ("waiting", "running", "explain", "order", "logs", "wait", "timeline", "tree", "flow", "top", "ui"),
+    "Jobs Now": ("waiting", "running", "explain", "why", "order", "logs", "wait", "timeline", "tree", "flow", "top", "ui"),
     "Before You Submit": ("fits", "lint"),
     "Cluster": ("queues", "budget", "limits", "nodes"),
     "Past Jobs and Usage": ("history", "efficiency", "report"),

@@ -66,14 +66,14 @@ def history_path(*parts: str) -> str:
     return path_of(PREFIX, *parts)
 
 
-async def asked(context: Context, path: str, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return the answer of the recorder."""
+async def asked(context: Context, path: str, query: Mapping[str, str], *, seconds: float | None = None) -> dict[str, Any]:
+    """Return the answer of the recorder, within so many seconds."""
     recorder = servers.RECORDER
     url = await recorder.find(context.client, context.text("recorder"))
     if not url:
         raise Failure(f"it is not known where the recorder is: {recorder.how}", status=UNREACHABLE)
     try:
-        return await servers.request(context.client, url, path, query)
+        return await servers.request(context.client, url, path, query, seconds=seconds)
     except ApiError as error:
         advice = f"; {servers.TOKEN_HELP}" if isinstance(error, Unauthorized) else ""
         raise Failure(f"the recorder refuses: {error.message}{advice}") from error
@@ -81,12 +81,12 @@ async def asked(context: Context, path: str, query: Mapping[str, str]) -> dict[s
         raise Failure(f"the recorder at {url} does not answer: {error}; try {recorder.how}", status=UNREACHABLE) from error
 
 
-async def causes_of(context: Context, key: Key, uid: str) -> list[dict[str, Any]] | str:
-    """Return the causes for which a Job has waited, oldest first. If they are unknown, return the reason in one line."""
+async def records_of(context: Context, key: Key) -> list[dict[str, Any]] | str:
+    """Return the recorder's Jobs of a name, newest first. If they are unknown, return the reason in one line."""
     try:
-        jobs = await asked(context, history_path("jobs", key.namespace, key.name), {})
+        path = history_path("jobs", key.namespace, key.name)
+        jobs = await asked(context, path, {}, seconds=servers.PATIENCE_SECONDS)
     except Failure as failure:
         text = " ".join(str(failure).split())
         return text.partition(": ")[0] if failure.status == UNREACHABLE else text[:LONGEST]
-    job = next((each for each in jobs.get("items") or () if each.get("uid") == uid), None)
-    return [] if job is None else list(job.get("causes") or ())
+    return list(jobs.get("items") or ())

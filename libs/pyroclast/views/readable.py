@@ -131,11 +131,12 @@ def start_text(start: list[str] | str) -> str:
     return f"{first}–{time}" if day and first.startswith(day) else f"{first}–{last}"
 
 
-def clock_text(timestamp: str, today: datetime | None = None) -> str:
+def clock_text(timestamp: str, today: datetime | None = None, *, seconds: bool = False) -> str:
     """Return an API timestamp as local time of day, with the date if it differs from `today`."""
     when = datetime.fromisoformat(timestamp).astimezone()
     day = (today or datetime.now().astimezone()).date()
-    return f"{when:%H:%M}" if when.date() == day else f"{when:%b %d %H:%M}"
+    time = f"{when:%H:%M:%S}" if seconds else f"{when:%H:%M}"
+    return time if when.date() == day else f"{when:%b %d} {time}"
 
 
 Amounts = Mapping[str, Any]

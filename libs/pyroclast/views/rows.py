@@ -67,8 +67,13 @@ def slowest_lines(rows: Iterable[Row]) -> list[str]:
 
 
 def lanes(rows: Iterable[Row], now: int) -> list[Lane]:
-    """Return the lane of each pod in the picture. An unfinished stage ends at `now`, in seconds since the creation of the Job."""
-    return [Lane(row["name"], tuple(_spans(row, now))) for row in rows]
+    """Return the lane of each pod in the picture. An unfinished stage ends at `now`, in seconds since the creation of the Job.
+
+    A Job that waited before it had pods has a lane of its own for that time.
+    """
+    of_pods = [Lane(row["name"], tuple(_spans(row, now))) for row in rows]
+    first = min((lane.spans[0].begin for lane in of_pods if lane.spans), default=now)
+    return [Lane("(no pods yet)", (Span("waiting", 0, first),)), *of_pods] if first else of_pods
 
 
 def _spans(row: Row, now: int) -> Iterable[Span]:

@@ -9,28 +9,37 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.types import EVENTS, JOBS, PODS, Key
+from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import KubeError, NotFound
+from pyroclast.kube.credentials.authorization import StaticCredentials
+from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client
+from pyroclast.views.story import LogSource
 
 FRESH_SECONDS: Final = 2.0
 MOST: Final = 256
 MOST_EVENTS: Final = 50
+LOG_SECONDS: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class JobDetails:
-    """The details of one Job. `job` is None when the Job was deleted or not read. `missing` says what could not be read."""
+    """The details of one Job. `job` is None when the Job was deleted or not read. `missing` says what could not be read.
+
+    `evictions` are the Events of all evictions in the namespace of the Job.
+    """
 
     job: dict[str, Any] | None
     pods: tuple[dict[str, Any], ...] = ()
     events: tuple[dict[str, Any], ...] = ()
     missing: str = ""
+    evictions: tuple[dict[str, Any], ...] = ()
 
 
 class Details:
@@ -71,9 +80,30 @@ class Details:
             pods, _ = await client.list(PODS, key.namespace, label_selector=f"{keys.JOB_NAME}={key.name}")
         except KubeError as error:
             missing.append(f"its pods: {error}")
+        evictions: list[dict[str, Any]] = []
+        try:
+            evictions, _ = await client.list(EVENTS, key.namespace, field_selector="reason=Evict")
+        except KubeError as error:
+            missing.append(f"its evictions: {error}")
         events = await self._read_events(key)
         missing += [events.missing] if events.missing else []
-        return JobDetails(job, tuple(pods), events.events, "; ".join(missing))
+        return JobDetails(job, tuple(pods), events.events, "; ".join(missing), tuple(evictions))
+
+    async def log(self, namespace: str, source: LogSource, token: str | None) -> str:
+        """Return the last lines of a log, read with the viewer's token; with the board's own rights if `token` is None.
+
+        Raises KubeError: the viewer may not read the log, or the node does not answer.
+        """
+        path, deadline = PODS.path(namespace, source.pod, "log"), Deadline.after(LOG_SECONDS)
+        if token is None:
+            answer = await self._client.request("GET", path, query=source.query, deadline=deadline)
+        else:
+            own = self._client.config
+            config = ClusterConfig(own.server, own.authority, own.server_name, own.insecure, proxy=own.proxy)
+            config = replace(config, credentials=StaticCredentials.token(token))
+            async with Client(config, max_attempts=1, user_agent="pyroclast-board") as client:
+                answer = await client.request("GET", path, query=source.query, deadline=deadline)
+        return answer.decode(errors="replace")
 
     async def _read_events(self, key: Key, uid: str = "") -> JobDetails:
         """Return the events of the objects with this name, newest first. With `uid`, only the events of that object."""

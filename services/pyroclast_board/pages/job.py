@@ -20,10 +20,11 @@ from pyroclast.runtime.traces import context_of
 from pyroclast.views.groups import is_native
 from pyroclast.views.readable import human_duration
 from pyroclast.views.rows import lanes, slowest_lines, timeline_rows
+from pyroclast.views.story import LogSource, StoryFacts, away_since, log_source, nodes_of, printable, story_of
 from pyroclast.views.usage import advice_of, efficiency_rows
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import JobDetails
-from pyroclast_board.cluster.jobs import JobRow
+from pyroclast_board.cluster.jobs import JobRow, as_object
 from pyroclast_board.cluster.records import ShownPod
 from pyroclast_board.pages.base import Page, Section, Templates, shown_moment
 
@@ -42,25 +43,60 @@ def job(
     details: JobDetails,
     runs: Sequence[Mapping[str, Any]],
     why: Mapping[str, Any] | None,
+    story: Mapping[str, Any],
+    missing: str = "",
     trace_url: str = "",
 ) -> Page:
-    """Return the page of an existing Job. `runs`: the records of its name. `why`: None for a Job that does not wait."""
+    """Return the page of an existing Job. `runs`: the records of its name. `why`: None for a Job that does not wait.
+
+    `story`: see the function of this name. `missing`: why the runs are unknown.
+    """
     key = f"{row.namespace}/{row.name}"
     record = cluster.table.job(row.uid)
     trace = trace_of(record.metadata.annotations if record else {}, trace_url)
     sections = [
         Section("job", templates.macro(OF, "about")(row, details.missing, trace), is_half=True),
         Section("why", templates.macro(OF, "why")(why), is_half=True),
-        *_pods(cluster, templates, row, details, Section("runs", templates.macro(OF, "runs")(*_runs(key, runs)), is_half=True)),
+        Section("story", templates.macro(OF, "story")(story, row.uid if log_source(details.pods) else "")),
+        *_pods(
+            cluster,
+            templates,
+            row,
+            details,
+            Section("runs", templates.macro(OF, "runs")(*_runs(key, runs), missing), is_half=True),
+        ),
         *(
             Section("efficiency", templates.macro(OF, "efficiency")(rows, advice_of(each)))
             for each in runs
             if each["uid"] == row.uid and (rows := efficiency_rows(each))
         ),
-        Section("events", templates.macro(OF, "events")([_event(each) for each in details.events])),
+        Section("events", templates.macro(OF, "events")([_event(each) for each in details.events], details.missing)),
         Section("manifest", templates.macro(OF, "manifest")(_manifest(details.job))),
     ]
     return Page(f"Job {key}", "jobs", sections)
+
+
+def story(
+    cluster: Cluster, row: JobRow, details: JobDetails, runs: Sequence[Mapping[str, Any]], missing: str
+) -> Mapping[str, Any]:
+    """Return the story of a Job, without its log, which needs the rights of the viewer. `missing`: why the runs are unknown."""
+    names = nodes_of(details.pods)
+    nodes = ((name, cluster.nodes.get(Key("", name))) for name in sorted(names))
+    away = {name: since for name, node in nodes if node is not None and (since := away_since(as_object(node)))}
+    unknown = [f"history is not known, because {missing}"] if missing else []
+    unknown += [f"not read: {details.missing}"] if details.missing else []
+    record = next((each for each in runs if each["uid"] == row.uid), None)
+    facts = StoryFacts(
+        row.namespace, row.name, details.job, details.pods, details.evictions, record=record, away=away, unknown=unknown
+    )
+    return story_of(facts)
+
+
+def last_lines(templates: Templates, row: JobRow, text: str, missing: str, source: LogSource | None = None) -> Page:
+    """Return the page with the last lines of one log. `missing` says why there are none."""
+    lines = [printable(line) for line in text.splitlines()]
+    section = Section("log", templates.macro(OF, "last_lines")(row, lines, source, missing))
+    return Page(f"Log of {row.namespace}/{row.name}", "jobs", [section], is_live=False)
 
 
 def plain_gang(
@@ -81,7 +117,7 @@ def plain_gang(
         Section("job", templates.macro(OF, "native_about")(row, events.missing), is_half=True),
         Section("why", templates.macro(OF, "why")(why), is_half=True),
         Section("pods", templates.macro(OF, "native_pods")(sorted(pods)[:MOST_PODS], len(pods))),
-        Section("events", templates.macro(OF, "events")([_event(each) for each in events.events])),
+        Section("events", templates.macro(OF, "events")([_event(each) for each in events.events], events.missing)),
     ]
     return Page(f"PodGroup {key}", "jobs", sections)
 
@@ -89,10 +125,11 @@ def plain_gang(
 def past_job(templates: Templates, record: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> Page:
     """Return the page of a deleted Job, or of a native PodGroup that has ended, from the recorder's entry."""
     key = f"{record['namespace']}/{record['name']}"
+    told = story_of(StoryFacts(record["namespace"], record["name"], None, record=record))
     sections = [
         Section("job", templates.macro(OF, "remembered")(record), is_half=True),
         Section("efficiency", templates.macro(OF, "efficiency")(efficiency_rows(record), advice_of(record)), is_half=True),
-        Section("history", templates.macro(OF, "steps")(record["phases"], record["causes"], record["evictions"])),
+        Section("story", templates.macro(OF, "story")(told, "")),
         Section("runs", templates.macro(OF, "runs")(*_runs(key, runs))),
     ]
     title = f"PodGroup {key}" if is_native(record) else f"Job {key}, deleted"

@@ -8,14 +8,16 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from pyroclast.api.types import Key
+from pyroclast.kube.basics.errors import KubeError
 from pyroclast.views.explanation import stored_explanation
 from pyroclast.views.jobs import Waiter
+from pyroclast.views.story import log_source
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import Details
 from pyroclast_board.cluster.jobs import JobRow
 from pyroclast_board.cluster.natives import NATIVE
 from pyroclast_board.pages.base import Page, Scope, Templates, checked
-from pyroclast_board.pages.job import job, past_job, plain_gang
+from pyroclast_board.pages.job import job, last_lines, past_job, plain_gang, story
 from pyroclast_board.pages.jobs import jobs
 from pyroclast_board.pages.nodes import nodes
 from pyroclast_board.pages.overview import history, history_questions, overview
@@ -105,9 +107,40 @@ class Pages:
         if row.kind:
             return await self._group(scope, row)
         details = await self._details.of(Key(row.namespace, row.name))
-        runs = await self._runs(row.namespace, row.name)
+        runs, missing = await self._runs(row.namespace, row.name)
         why = await self._why(scope, "jobs", self.cluster.table.waiter(uid))
-        return job(self.cluster, self._templates, row, details=details, runs=runs, why=why, trace_url=self._trace_url)
+        of = story(self.cluster, row, details, runs, missing)
+        return job(
+            self.cluster,
+            self._templates,
+            row,
+            details=details,
+            runs=runs,
+            why=why,
+            story=of,
+            missing=missing,
+            trace_url=self._trace_url,
+        )
+
+    async def log(self, scope: Scope, uid: str, token: str | None) -> Page | None:
+        """Return the page with the last lines of the log that says why a Job failed, read with the viewer's own token.
+
+        None for `token`: the board is open to this machine. Empty: the proxy that logs in gives no token.
+        """
+        row = self.cluster.table.row(uid)
+        if row is None or row.kind or not scope.sees(row.namespace):
+            return None
+        source = log_source((await self._details.of(Key(row.namespace, row.name))).pods)
+        command = f"vcctl logs -n {row.namespace} {row.name}"
+        if source is None:
+            return last_lines(self._templates, row, "", f"no container of it has failed; all logs: {command}")
+        if token == "":
+            return last_lines(self._templates, row, "", f"the board has no token of yours to read logs with; use {command}")
+        try:
+            text, missing = await self._details.log(row.namespace, source, token), ""
+        except KubeError as error:
+            text, missing = "", f"{error}; use {command}"
+        return last_lines(self._templates, row, text, missing, source)
 
     async def _group(self, scope: Scope, row: JobRow) -> Page:
         events = await self._details.events_of(Key(row.namespace, row.name), row.uid)
@@ -129,13 +162,14 @@ class Pages:
         record = await self._recorder.job(scope, uid)
         if record is None:
             return None
-        return past_job(self._templates, record, await self._runs(record["namespace"], record["name"]))
+        return past_job(self._templates, record, (await self._runs(record["namespace"], record["name"]))[0])
 
-    async def _runs(self, namespace: str, name: str) -> list[dict[str, Any]]:
+    async def _runs(self, namespace: str, name: str) -> tuple[list[dict[str, Any]], str]:
+        """Return the recorder's Jobs of a name, and why these are unknown."""
         try:
-            return await self._recorder.runs(namespace, name)
-        except RecorderAway:  # the page says that no earlier Jobs are known
-            return []
+            return await self._recorder.runs(namespace, name), ""
+        except RecorderAway as error:
+            return [], str(error)
 
     async def _history(self, scope: Scope, query: Mapping[str, str]) -> Page:
         answers: dict[str, Mapping[str, Any]] = {}

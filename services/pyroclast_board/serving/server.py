@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from importlib.resources import files
 from typing import Final
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import orjson
 import structlog
@@ -170,16 +170,26 @@ class BoardServer:
         scope = await scope_of(reader, self._pages.namespaces_of(path))
         if path.startswith(EXPLAIN):
             return await self._explained(request, scope)
-        if path == "/jobs.csv":
-            rows = list(self._pages.cluster.table.rows)  # a copy, since rows change while the thread writes
-            text = await asyncio.to_thread(jobs_csv, rows, scope, dict(request.query), now)
-            disposition = {"Content-Disposition": 'attachment; filename="jobs.csv"'}
-            return web.Response(text=text, content_type="text/csv", headers={**HEADERS, **disposition})
+        if path == "/jobs.csv" or (path.startswith("/jobs/") and path.endswith("/log")):
+            return await self._text_of_jobs(request, reader, scope, now)
         page = await self._pages.page(Followed(path, tuple(sorted(request.query.items())), scope))
         if page is None:
             raise NoPage
         note = "" if scope.is_all else "Jobs of namespaces in which you may not list Jobs are counted and not named."
         return self._shown(request, page, reader.name, note)
+
+    async def _text_of_jobs(self, request: web.BaseRequest, reader: Reader, scope: Scope, now: float) -> web.Response:
+        """Return the list of Jobs as CSV, or the page with the last lines of the log of one Job."""
+        if request.path == "/jobs.csv":
+            rows = list(self._pages.cluster.table.rows)  # a copy, since rows change while the thread writes
+            text = await asyncio.to_thread(jobs_csv, rows, scope, dict(request.query), now)
+            disposition = {"Content-Disposition": 'attachment; filename="jobs.csv"'}
+            return web.Response(text=text, content_type="text/csv", headers={**HEADERS, **disposition})
+        token = None if self._viewers.is_open else self._viewers.token_of(request, now)
+        page = await self._pages.log(scope, unquote(request.path.split("/")[2]), token)
+        if page is None:
+            raise NoPage
+        return self._shown(request, page, reader.name, "")
 
     async def _explained(self, request: web.BaseRequest, scope: Scope) -> web.Response:
         """Return the scheduler's answer to a program. The answer names only objects that the viewer may see."""

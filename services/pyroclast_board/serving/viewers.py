@@ -163,14 +163,17 @@ class Viewers:
             return Reader(self._access, None)
         if self._proxy is not None and self._is_proxied(request) and (user := self._proxy.user([*request.headers.items()])):
             return Reader(self._access, user)
-        token = bearer_token(request.headers.get("Authorization", ""))
-        if not token and self._proxy is not None:
-            raise Denied(401, PROXY_FIRST)
+        token = self.token_of(request, now)
         if not token:
-            token = self._sessions.open(request.cookies.get(COOKIE, ""), now) or ""
-        if not token:
-            raise Denied(401, LOGIN_FIRST)
+            raise Denied(401, LOGIN_FIRST if self._proxy is None else PROXY_FIRST)
         return await self._access.bearer(token)
+
+    def token_of(self, request: web.BaseRequest, now: float) -> str:
+        """Return the token of a request, from its header or else from its login session; empty without one."""
+        token = bearer_token(request.headers.get("Authorization", ""))
+        if token or self._proxy is not None:
+            return token
+        return self._sessions.open(request.cookies.get(COOKIE, ""), now) or ""
 
     def _is_proxied(self, request: web.BaseRequest) -> bool:
         """Return whether the connection is the proxy's, by the certificate that the TLS handshake has verified."""

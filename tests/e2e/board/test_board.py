@@ -34,7 +34,7 @@ def test_web_page_shows_waiting_completed_and_deleted_jobs(cluster: Cluster, nam
     shows(cluster, "/queues", "Queues", "default</a>")
     shows(cluster, "/nodes", "% free")
     cluster.kubectl("delete", "vcjob", "small", "-n", namespace, "--wait=true")
-    shows(cluster, f"/jobs/{done}", "This Job was deleted", "Phases", "Hours held")
+    shows(cluster, f"/jobs/{done}", "This Job was deleted", "What happened", "Hours held")
     shows(cluster, f"/history?namespace={namespace}&name=small", "small", "Completed")
 
 

@@ -87,7 +87,7 @@ async def test_native_podgroup_is_listed_and_explained_from_waiting_until_its_po
         assert "ranks" in await board.get("/jobs?code=NodesFull&queue=research&state=waiting")
         assert "ranks" not in await board.get("/jobs?code=QueueFull")
         page = await board.get(own)
-        about = "0 of 3 run", "vcctl explain -n team podgroup/ranks", "<p>None.</p>", "<h2>Events</h2>"
+        about = "0 of 3 run", "vcctl explain -n team podgroup/ranks", "<p>It has no pods now.</p>", "<h2>Events</h2>"
         for words in (WHY, "<b>NodesFull</b>", *about):
             assert words in page
         for number in range(2):

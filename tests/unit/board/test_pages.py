@@ -302,7 +302,7 @@ async def test_pages_report_an_unreachable_recorder() -> None:
         assert "the recorder does not answer" in await board.get("/history")
         assert "the recorder does not answer" in await board.get("/jobs/gone", 503)
         uid = await board.job("team", "here")
-        assert "The recorder remembers none, or does not answer" in await board.until(f"/jobs/{uid}", "team/here")
+        assert "history is not known, because" in await board.until(f"/jobs/{uid}", "team/here")
 
 
 async def test_page_of_a_queue_shows_the_positions_that_the_scheduler_gives() -> None:

@@ -117,7 +117,10 @@ def test_vcctl_help_lists_the_commands(arguments, capsys):
     ("command", "lines"),
     [
         ("wait", ["  0   the Job has the phase", "  1   the phase can no longer be reached", "  124 the timeout is over"]),
-        ("explain", ["  0   the Job waits or runs", "  3   the Job can never start", "  4   the object does not exist"]),
+        (
+            "explain",
+            ["  0   the Job waits, runs or has ended", "  3   the Job can never start", "  4   the object does not exist"],
+        ),
     ],
 )
 def test_help_of_a_command_lists_its_exit_statuses_under_a_heading(command, lines, capsys):

@@ -558,12 +558,13 @@ def test_the_timeline_counts_from_the_creation_of_the_job():
     assert slowest_lines(rows) == ["last placed: c, 60s behind the first", "last started: c, 60s behind the first"]
     drawn = lanes(rows, 600)
     assert [[(span.stage, span.begin, span.end) for span in lane.spans] for lane in drawn] == [
+        [("waiting", 0, 60)],  # the Job waited before it had pods
         [("waiting", 60, 120), ("starting", 120, 180), ("running", 180, 480)],
         [("waiting", 60, 600)],
         [("waiting", 120, 180), ("starting", 180, 240), ("running", 240, 600)],
     ]
     event = {"name": "waiting", "ph": "X", "pid": 1, "tid": "b", "ts": 60_000_000, "dur": 540_000_000}
-    assert trace_events(drawn)[3] == event
+    assert trace_events(drawn)[4] == event
 
 
 def test_flow_rows_without_conditions_are_read_from_the_job_status_list():

@@ -18,6 +18,7 @@ import orjson
 
 from pyroclast.api.types import CONFIG_MAPS, Key
 from pyroclast.kube.basics.addresses import is_local_name
+from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import ApiError, KubeError, NotFound
 from pyroclast.kube.credentials.authorization import Anonymous, StaticCredentials
 from pyroclast.kube.credentials.config import ClusterConfig, ConfigError
@@ -38,6 +39,8 @@ TOKEN_HELP: Final = (
 )
 _TOKENS: WeakKeyDictionary[Client, str] = WeakKeyDictionary()
 """The token of each client, which lives no longer than a command."""
+PATIENCE_SECONDS: Final = 3.0
+"""How long a server may take for an answer that people wait for, and without which they get another one."""
 LONGEST: Final = 300
 """The most characters of an error that are shown to a user."""
 
@@ -77,9 +80,15 @@ class Server:
 
 
 async def request(
-    client: Client, server: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None = None
+    client: Client,
+    server: str,
+    path: str,
+    query: Mapping[str, str],
+    body: Mapping[str, Any] | None = None,
+    *,
+    seconds: float | None = None,
 ) -> dict[str, Any]:
-    """Return the answer of the server at the URL `server`. With `body`, the request is a POST.
+    """Return the answer of the server at the URL `server`. With `body`, the request is a POST. `seconds`: for the whole of it.
 
     The server never gets credentials for the API server, but a token for the servers of Pyroclast; see `_own_token`.
 
@@ -94,7 +103,8 @@ async def request(
     given = {name: value for name, value in query.items() if value}
     async with Client(config, max_attempts=2, user_agent="vcctl") as other:
         method, content = ("GET", None) if body is None else ("POST", orjson.dumps(body))
-        answer: dict[str, Any] = orjson.loads(await other.request(method, path, query=given, body=content))
+        deadline = None if seconds is None else Deadline.after(seconds)
+        answer: dict[str, Any] = orjson.loads(await other.request(method, path, query=given, body=content, deadline=deadline))
         return answer
 
 
@@ -188,7 +198,8 @@ async def explained(
     answer = Answer()
     for server in servers:
         try:
-            document = await request(client, server, path_of(EXPLAIN, *parts), query or {}, body)
+            seconds = PATIENCE_SECONDS if body is None else None
+            document = await request(client, server, path_of(EXPLAIN, *parts), query or {}, body, seconds=seconds)
             return Answer(await without_hidden_names(client, document))
         except ApiError as error:
             if error.message.lstrip().startswith("<"):

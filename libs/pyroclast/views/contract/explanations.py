@@ -107,8 +107,42 @@ class PastCause(Record, frozen=True, kw_only=True):
     since: str
 
 
+class StoryStep(Record, frozen=True, kw_only=True):
+    """Something that happened to a Job, in words for people; `at` is null when the time is unknown."""
+
+    at: str | None
+    what: str
+    text: str
+
+
+class ContainerEnd(Record, frozen=True, kw_only=True):
+    """How the container ended that failed first; pod, container and node are null if only the recorder knows of it."""
+
+    pod: str | None
+    container: str | None
+    node: str | None
+    exit_code: int | None
+    signal: int | None
+    reason: str | None
+    ended: str | None
+
+
+class Story(Record, frozen=True, kw_only=True):
+    """What happened to a Job, oldest first. `unknown`: the sources that did not answer, and why. `next`: the command that helps.
+
+    `log`: the last lines of the container `logOf`, which is `POD/CONTAINER`.
+    """
+
+    steps: list[StoryStep]
+    end: ContainerEnd | None
+    log: list[str]
+    log_of: str | None
+    unknown: list[str]
+    next: str
+
+
 class Explanation(Record, frozen=True, kw_only=True):
-    """Why a Job waits. `code` is null for a Job that does not wait; then only the first fields are present.
+    """Why a Job waits. `code` is null for a Job that does not wait; then only the first fields and `story` are present.
 
     `complete`: true when the scheduler answered; false for the cause that stands in the objects of the API server, which was last
     `seen` by the scheduler at that time. `startReason`, `changeReason` and `trailReason` say why there is no start, no change, or
@@ -141,6 +175,7 @@ class Explanation(Record, frozen=True, kw_only=True):
     help: str | UnsetType = UNSET
     doc: str | UnsetType = UNSET
     seen: str | UnsetType = UNSET
+    story: Story | UnsetType = UNSET
 
 
 class QueueResource(Record, frozen=True, kw_only=True):
