@@ -15,6 +15,7 @@ from pyroclast_recorder.database.tables import Row, jobs, pods
 from pyroclast_recorder.past_states import State, states_of
 from pyroclast_recorder.queue_tree import QueueTree
 
+MINUTE: Final = 60
 HOUR: Final = 3600
 DAY: Final = 24 * HOUR
 SUMS: Final = ("asked", "doubtful", "measured", "used")

@@ -35,13 +35,13 @@ def _used(resource: str, use: Mapping[str, Any] | None) -> Row:
         return {"usedHours": None, "peak": None, "peakPod": None, "efficiency": None}
     return {
         "usedHours": in_hours(resource, use["used"]),
-        "peak": _whole(resource, use["peak"]),
+        "peak": recorded_amount(resource, use["peak"]),
         "peakPod": use["peakPod"],
         "efficiency": f"{use['used'] / use['of']:.0%}" if use["of"] else None,
     }
 
 
-def _whole(resource: str, amount: float) -> str:
+def recorded_amount(resource: str, amount: float) -> str:
     """Return a readable form of an amount in the units of the recorder."""
     unit = "Mi" if is_in_mebibytes(resource) else "m"
     return readable(resource, f"{round(amount)}{unit}")
@@ -53,9 +53,46 @@ def advice_of(job: Mapping[str, Any]) -> str:
     for resource, use in (job.get("use") or {}).items():
         enough = use["peak"] * HEADROOM
         if use["samples"] >= ENOUGH_SAMPLES and 0 < enough < use["peakOf"] * WORTH:
-            peak, asked, less = (_whole(resource, amount) for amount in (use["peak"], use["peakOf"], enough))
+            peak, asked, less = (recorded_amount(resource, amount) for amount in (use["peak"], use["peakOf"], enough))
             advice.append((enough / use["peakOf"], f"{resource}: at most {peak} of {asked} used; {less} would do"))
     return min(advice)[1] if advice else ""
+
+
+SERIES: Final = ("guarantee", "deserved", "capability", "allocated", "requested", "waiting", "used")
+"""The amounts of a queue in a series of the recorder."""
+
+
+def queue_series_rows(answer: Mapping[str, Any]) -> list[Row]:
+    """Return the series of queues as rows, one for each time, queue and resource of which something is known.
+
+    `answer`: the answer of `/api/v1/series`. Amounts are readable; None for what is not known.
+    """
+    evictions = {each["queue"]: each["pods"] for each in answer["evictions"]}
+    rows: list[Row] = []
+    for number, at in enumerate(answer["times"]):
+        for each in answer["queues"]:
+            queue, resource = each["queue"], each["resource"]
+            amounts = {name: each[name][number] for name in SERIES}
+            if any(value is not None for value in amounts.values()):
+                shown = {name: None if value is None else recorded_amount(resource, value) for name, value in amounts.items()}
+                lost = evictions.get(queue)
+                evicted = None if lost is None else lost[number]
+                rows.append({"at": at, "queue": queue, "resource": resource, **shown, "evictions": evicted})
+    return rows
+
+
+def node_series_rows(answer: Mapping[str, Any]) -> list[Row]:
+    """Return the series of nodes as rows: the number of nodes and their amounts of each resource, each with the part away."""
+    return [
+        {
+            "at": at,
+            "resource": each["resource"] or "nodes",
+            **{name: recorded_amount(each["resource"], value) for name, value in told},
+        }
+        for number, at in enumerate(answer["times"])
+        for each in answer["nodes"]
+        if (told := [(name, each[name][number]) for name in ("total", "away") if each[name][number] is not None])
+    ]
 
 
 Document = Mapping[str, Any]

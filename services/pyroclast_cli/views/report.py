@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pyroclast.views.contract import Row
 from pyroclast.views.readable import hours_text, human_duration, in_hours
+from pyroclast.views.usage import node_series_rows, queue_series_rows
 from pyroclast_cli.flags import Context, Flag
 from pyroclast_cli.servers import RECORDER, WINDOW_FLAGS, asked, history_path
 from pyroclast_cli.tree import Group, OwnLeaf
@@ -106,6 +107,46 @@ async def _evictions(context: Context) -> None:
     write(context, Table("EvictionRecord", EVICTIONS, rows, empty="No pod was evicted in that time"))
 
 
+TIME: Final = Column("TIME", "at", lambda text: text.removesuffix("Z").replace("T", " "))
+QUEUES: Final = (
+    TIME,
+    Column("QUEUE", "queue"),
+    Column("RESOURCE", "resource"),
+    Column("DESERVED", "deserved"),
+    Column("ALLOCATED", "allocated"),
+    Column("WAITING", "waiting"),
+    Column("USED", "used"),
+    Column("EVICTED", "evictions"),
+    Column("GUARANTEE", "guarantee", is_wide=True),
+    Column("CAPABILITY", "capability", is_wide=True),
+    Column("REQUESTED", "requested", is_wide=True),
+)
+NODES: Final = (TIME, Column("RESOURCE", "resource"), Column("TOTAL", "total"), Column("AWAY", "away"))
+SERIES_FLAGS: Final = (
+    Flag("resource", "", "", "only this resource, such as cpu"),
+    Flag("step", "", "", "a row for each minute, hour or day; by default minutes for a day, and hours for a quarter"),
+    Flag("since", "", "24h", WINDOW_FLAGS[0].text),
+    WINDOW_FLAGS[1],
+    *TABLE_FLAGS,
+    RECORDER,
+)
+
+
+async def _series(context: Context, **more: str) -> Mapping[str, Any]:
+    query = {name: context.text(name) for name in ("since", "until", "step", "resource")}
+    return await asked(context, history_path("series"), query | more)
+
+
+async def _queues(context: Context) -> None:
+    rows = queue_series_rows(await _series(context, queue=context.text("queue")))
+    write(context, Table("QueueSeries", QUEUES, rows, empty="Nothing was recorded of queues in that time"))
+
+
+async def _nodes(context: Context) -> None:
+    rows = node_series_rows(await _series(context))
+    write(context, Table("NodeSeries", NODES, rows, empty="Nothing was recorded of nodes in that time"))
+
+
 CLUSTER_PARTS: Final = ("allocated", "reserved", "idle", "down", "total")
 CLUSTER: Final = (
     Column("RESOURCE", "resource"),
@@ -157,6 +198,13 @@ REPORT: Final = Group(
             _cluster,
             (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER),
         ),
+        OwnLeaf(
+            "queues",
+            "show over time what queues deserved, had, waited for and used, and how many pods they lost by evictions",
+            _queues,
+            (Flag("queue", "q", "", "only this queue"), *SERIES_FLAGS),
+        ),
+        OwnLeaf("nodes", "show over time how much of the nodes was away: not ready or cordoned", _nodes, SERIES_FLAGS),
         OwnLeaf("waits", "show how long Jobs waited, by queue and size", _waits, (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER)),
         OwnLeaf(
             "estimates",

@@ -44,7 +44,7 @@ def upsert(table: Table, dialect: str) -> Insert:
     The statement replaces past states: read the existing row and join them before. `table`: a table with the column `version`.
     `dialect`: `postgresql` or `sqlite`.
     """
-    insert = _insert(table, dialect)
+    insert = insert_into(table, dialect)
     new = insert.excluded
     is_later = new.version > table.c.version
     changes = {column.name: _joined(column, new[column.name], is_later) for column in table.columns if not column.primary_key}
@@ -53,7 +53,7 @@ def upsert(table: Table, dialect: str) -> Insert:
 
 def replace(table: Table, dialect: str) -> Insert:
     """Return the statement that inserts a row or replaces the existing row. `dialect`: `postgresql` or `sqlite`."""
-    insert = _insert(table, dialect)
+    insert = insert_into(table, dialect)
     changes = {column.name: insert.excluded[column.name] for column in table.columns if not column.primary_key}
     keys = list(table.primary_key)
     if not changes:
@@ -63,12 +63,13 @@ def replace(table: Table, dialect: str) -> Insert:
 
 def addition(table: Table, dialect: str, sums: Iterable[str]) -> Insert:
     """Return the statement that inserts a row, or adds its columns `sums` to the existing row."""
-    insert = _insert(table, dialect)
+    insert = insert_into(table, dialect)
     changes = {name: table.c[name] + insert.excluded[name] for name in sums}
     return insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=changes)
 
 
-def _insert(table: Table, dialect: str) -> Insert:
+def insert_into(table: Table, dialect: str) -> Insert:
+    """Return the statement that inserts rows. `dialect`: `postgresql` or `sqlite`."""
     return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
 
 

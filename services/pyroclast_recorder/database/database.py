@@ -39,13 +39,15 @@ from pyroclast_recorder.database.tables import (
     pod_use,
     pods,
     predictions,
+    queue_days,
+    queue_hours,
     queue_minutes,
     queue_parents,
     reservations,
     usage_days,
     usage_hours,
 )
-from pyroclast_recorder.database.usage_rows import FOREVER, held_between, usage_rows
+from pyroclast_recorder.database.usage_rows import FOREVER, add_up_queue_days, add_up_queues, held_between, usage_rows
 from pyroclast_recorder.facts.native_groups import GroupEnd
 from pyroclast_recorder.hourly_usage import (
     DAY,
@@ -100,6 +102,8 @@ KEPT: Final[Mapping[Table, tuple[str, ColumnElement[int]]]] = {
     usage_hours: ("keep_usage", usage_hours.c.hour),
     usage_days: ("keep_usage", usage_days.c.day + (DAY - HOUR)),  # a day is kept as long as its last hour
     queue_minutes: ("keep_minutes", queue_minutes.c.minute),
+    queue_hours: ("keep_pods", queue_hours.c.hour),
+    queue_days: ("keep_usage", queue_days.c.day),
 }
 """The setting for how long the rows of each table are kept, and the time at which this begins."""
 
@@ -185,11 +189,11 @@ class Database:
         last = select(table.c.uid, func.max(table.c.at).label("at")).where(mine).group_by(table.c.uid).subquery()
         return select(table).join(last, and_(table.c.uid == last.c.uid, table.c.at == last.c.at)).where(mine)
 
-    async def running_pods(self) -> dict[tuple[str, str], str]:
-        """Return the uids of bound pods that have not ended, by namespace and name."""
+    async def running_pods(self) -> dict[tuple[str, str], tuple[str, str]]:
+        """Return the uid and the queue of each bound pod that has not ended, by namespace and name."""
         there = (pods.c.cluster == self.cluster, pods.c.released_high.is_(None), pods.c.bound.is_not(None))
-        found = await self._read(select(pods.c.namespace, pods.c.name, pods.c.uid).where(*there))
-        return {(row["namespace"], row["name"]): row["uid"] for row in found}
+        found = await self._read(select(pods.c.namespace, pods.c.name, pods.c.uid, pods.c.queue).where(*there))
+        return {(row["namespace"], row["name"]): (row["uid"], row["queue"] or "default") for row in found}
 
     async def pods_of_ended(self, since: int, until: int) -> Sequence[Row]:
         """Return the bound pods of Jobs that ended after `since` and at most at `until`, ordered by Job."""
@@ -297,6 +301,8 @@ class Database:
         async with self._transaction() as connection:
             open_hour = await connection.scalar(select(func.min(dirty_hours.c.hour)).where(dirty_hours.c.cluster == self.cluster))
             limit = before if open_hour is None or table in {usage_hours, usage_days} else min(before, open_hour)
+            if length := {queue_minutes: HOUR, queue_hours: DAY}.get(table):  # the means are those of whole hours and days
+                limit = limit // length * length
             if table in SOURCES:
                 limit = min(limit, await settled_at(connection, self.cluster) or 0) // HOUR * HOUR
                 if limit > await closed_until(connection, self.cluster):
@@ -448,6 +454,7 @@ class Database:
         await connection.execute(delete(usage_hours).where(*of_hour))
         if rows := [{"cluster": self.cluster, **row} for row in usage.rows()]:
             await connection.execute(usage_hours.insert(), rows)
+        await add_up_queues(connection, self.cluster, hour)
         await connection.execute(delete(dirty_hours).where(dirty_hours.c.cluster == self.cluster, dirty_hours.c.hour == hour))
 
     async def settle_day(self, connection: AsyncConnection, day: int) -> None:
@@ -460,6 +467,7 @@ class Database:
         chosen = select(*whose, *sums, literal(day)).where(usage_hours.c.cluster == self.cluster, hours).group_by(*whose)
         into = [*(column.name for column in whose), *SUMS, "day"]
         await connection.execute(usage_days.insert().from_select(into, chosen))
+        await add_up_queue_days(connection, self.cluster, day)
 
 
 async def settled_at(connection: AsyncConnection, cluster: str) -> int | None:

@@ -244,13 +244,28 @@ queue_minutes: Final = Table(
     *map(_key, ("queue", "resource")),
     _version(),
     *map(_number, ("guarantee", "deserved", "capability")),
-    *(_number(name, Merge.LAST) for name in ("allocated", "requested", "waiting")),
+    *(_number(name, Merge.LAST) for name in ("allocated", "requested", "waiting", "used")),
 )
 """The resources of a queue by minute.
 
-`guarantee`, `deserved` and `capability` are the last values in the minute. `allocated`, `requested` and `waiting` are the largest
-values in the minute.
+`guarantee`, `deserved` and `capability` are the last values in the minute. `allocated`, `requested`, `waiting` and `used`, the
+measured use, are the largest values in the minute.
 """
+
+MEANS: Final = ("guarantee", "deserved", "allocated", "requested", "waiting")
+"""The columns of `queue_hours` and `queue_days` that are means of the minutes."""
+
+
+def _queues(name: str, time: str) -> Table:
+    numbers = map(_number, ("samples", *MEANS, "capability", "evictions"))
+    return Table(name, METADATA, _key("cluster"), _number_key(time), *map(_key, ("queue", "resource")), *numbers)
+
+
+queue_hours: Final = _queues("queue_hours", "hour")
+"""The means of `queue_minutes` by hour. `samples`: the number of minutes. A row without a resource has the evicted pods."""
+
+queue_days: Final = _queues("queue_days", "day")
+"""The means of `queue_hours` by day in UTC."""
 
 reservations: Final = Table("reservations", METADATA, _key("cluster"), _key("uid"), _number_key("at"), _version(), _text("nodes"))
 """The names of the nodes, as JSON, that were reserved for the PodGroup `uid` from the time `at` until its next row."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -14,10 +15,10 @@ from pyroclast.kube.http.client import Client
 from pyroclast.resources import quantity
 from pyroclast_recorder.database.connections import DatabaseUnavailable
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.tables import pod_use
+from pyroclast_recorder.database.tables import pod_use, queue_minutes
 from pyroclast_recorder.facts.units import whole_amounts
 from pyroclast_recorder.following.writer import Writer
-from pyroclast_recorder.hourly_usage import DAY
+from pyroclast_recorder.hourly_usage import DAY, MINUTE
 
 log = structlog.get_logger()
 
@@ -103,18 +104,25 @@ class Meter:
                 return False
             raise
         running = await self._database.running_pods()
+        uids = {uid for uid, _ in running.values()}
         now = int(self._now())
         if now // DAY != self._day:
-            await self._flush(set(running.values()), now, are_all=True)
+            await self._flush(uids, now, are_all=True)
             self._folds.clear()
             self._day = now // DAY
+        of_queues: Counter[tuple[str, str]] = Counter()
         for each in measured:
-            uid = running.get((str(each["metadata"].get("namespace")), str(each["metadata"].get("name"))))
-            if uid is not None:
+            whose = running.get((str(each["metadata"].get("namespace")), str(each["metadata"].get("name"))))
+            if whose is not None:
+                uid, queue = whose
                 folds = self._folds.setdefault(uid, {})
                 for resource, amount in _used(each.get("containers") or ()).items():
                     folds.setdefault(resource, Fold(now)).add(amount)
-        await self._flush(set(running.values()), now, are_all=now - self._flushed >= FLUSH_SECONDS)
+                    of_queues[queue, resource] += amount
+        for (queue, resource), used in of_queues.items():
+            row = {"queue": queue, "resource": resource, "minute": now // MINUTE * MINUTE, "used": used}
+            await self._writer.add(queue_minutes, 0, row)
+        await self._flush(uids, now, are_all=now - self._flushed >= FLUSH_SECONDS)
         return True
 
     async def _flush(self, running: set[str], now: int, *, are_all: bool) -> None:

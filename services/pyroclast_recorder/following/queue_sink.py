@@ -18,12 +18,11 @@ from pyroclast_recorder.database.tables import Row, queue_minutes, queue_parents
 from pyroclast_recorder.facts.units import clipped, read_amounts
 from pyroclast_recorder.following.stream import ListedSink
 from pyroclast_recorder.following.writer import RowTaker
+from pyroclast_recorder.hourly_usage import MINUTE
 from pyroclast_recorder.queue_tree import ROOT
 
 log = structlog.get_logger()
 
-
-MINUTE: Final = 60
 
 Asked = Mapping[str, tuple[Mapping[str, int], Mapping[str, int]]]
 """The requests of all Jobs of a queue and the requests of its waiting Jobs, by queue."""

@@ -23,6 +23,12 @@ FARTHEST_SECONDS: Final = 10 * 365 * 86_400
 
 MOST_NAMESPACES: Final = 200
 
+STEPS: Final = {"minute": 60, "hour": HOUR, "day": 24 * HOUR}
+LONGEST_OF_STEP: Final = {"minute": 26 * HOUR, "hour": 100 * 24 * HOUR}
+"""The longest time, in seconds, for which a series has this step by default."""
+
+MOST_STEPS: Final = 3_000
+
 _AGO = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
 
 
@@ -76,6 +82,20 @@ class MinutesQuestion:
     resource: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class SeriesQuestion:
+    """A query for series in steps of `step` seconds. `since` and `until` are starts of steps.
+
+    `queue`, `resource`: empty for all.
+    """
+
+    since: int
+    until: int
+    step: int
+    queue: str = ""
+    resource: str = ""
+
+
 def history_question(query: Mapping[str, str], now: int) -> HistoryQuestion:
     """Parse a query for Jobs. Raises BadQuestion: a parameter is invalid."""
     since, until = window(query, now)
@@ -105,6 +125,22 @@ def minutes_question(query: Mapping[str, str], now: int) -> MinutesQuestion:
     since, until = window(query, now)
     _only(query, {"since", "until", "limit", "resource"})
     return MinutesQuestion(since, until, _limit(query.get("limit", "")), _text(query, "resource"))
+
+
+def series_question(query: Mapping[str, str], now: int) -> SeriesQuestion:
+    """Parse a query for series. Without `step`, a day has minutes, a quarter has hours. Raises BadQuestion."""
+    _only(query, {"since", "until", "step", "queue", "resource"})
+    since, until = window({"since": "24h", **query}, now)
+    fitting = next((name for name, most in LONGEST_OF_STEP.items() if until - since <= most), "day")
+    name = query.get("step") or fitting
+    if name not in STEPS:
+        raise BadQuestion(f'step: there is no "{name[:64]}"; there are {", ".join(STEPS)}')
+    step = STEPS[name]
+    since, until = since // step * step, min(until, now) // step * step + step
+    if (until - since) // step > MOST_STEPS:
+        points = f"{(until - since) // step} values, and the most are {MOST_STEPS}"
+        raise BadQuestion(f"step: for each {name} of that time, that is {points}; ask for a shorter time, or step={fitting}")
+    return SeriesQuestion(since, until, step, _text(query, "queue"), _text(query, "resource"))
 
 
 def window(query: Mapping[str, str], now: int) -> tuple[int, int]:

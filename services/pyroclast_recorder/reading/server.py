@@ -23,10 +23,12 @@ from pyroclast_recorder.reading.questions import (
     chosen_namespaces,
     history_question,
     minutes_question,
+    series_question,
     usage_question,
     whole_hours,
     window,
 )
+from pyroclast_recorder.reading.series import series
 
 log = structlog.get_logger()
 
@@ -43,7 +45,7 @@ T = TypeVar("T")
 
 class HistoryServer:
     """Serves `GET /api/v1/…`: `jobs`, `jobs/NAMESPACE/NAME`, `uids/UID`, `usage`, `cluster`, `waits`, `estimates`,
-    `evictions`, `queues/QUEUE`.
+    `evictions`, `queues/QUEUE`, `series`.
 
     `access`: determines which namespaces a user may read.
     """
@@ -126,6 +128,9 @@ class HistoryServer:
                 return await self._cluster(request)
             case ["queues", queue]:
                 return await self._minutes(request, queue)
+            case ["series"]:
+                question = series_question(request.query, int(self._now()))
+                return await self._ask(series, question, int(self._now()))
             case ["waits"]:
                 return await self._started(queries.waits, request, reader)
             case ["estimates"]:

@@ -63,6 +63,8 @@ LISTS = (
     "report waits",
     "report estimates",
     "report evictions",
+    "report queues",
+    "report nodes",
 )
 OTHERS = (
     "waiting -A --sort-by name",

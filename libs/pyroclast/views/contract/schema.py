@@ -273,6 +273,31 @@ class EvictionRecord(Record, frozen=True, kw_only=True):
     jobs: int
 
 
+class QueueSeries(Record, frozen=True, kw_only=True):
+    """The mean amounts of a queue in a minute, an hour or a day; null where nothing is known, and for no `capability`."""
+
+    at: str
+    queue: str
+    resource: str
+    guarantee: str | None
+    deserved: str | None
+    capability: str | None
+    allocated: str | None
+    requested: str | None
+    waiting: str | None
+    used: str | None
+    evictions: int | None
+
+
+class NodeSeries(Record, frozen=True, kw_only=True):
+    """The mean amount of a resource on all nodes, and on nodes that were not ready or cordoned; of `nodes`, their number."""
+
+    at: str
+    resource: str
+    total: str
+    away: str
+
+
 class QueueBudget(Record, frozen=True, kw_only=True):
     """The budget of a queue for a resource in a period, and its remaining part; null where nothing is known.
 
@@ -328,6 +353,8 @@ LISTS: Final[Mapping[str, type[Record]]] = {
             WaitRecord,
             EstimateRecord,
             EvictionRecord,
+            QueueSeries,
+            NodeSeries,
             QueueBudget,
             PersonLimit,
         )

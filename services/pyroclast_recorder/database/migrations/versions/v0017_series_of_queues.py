@@ -1,0 +1,36 @@
+"""What queues had by hour and by day, and their measured use by minute.
+
+All rows are kept. The hours before the migration have no means, because only hours that are added up again get them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0017"
+down_revision = "0016"
+branch_labels = None
+depends_on = None
+
+_NUMBERS: Final = ("samples", "guarantee", "deserved", "allocated", "requested", "waiting", "capability", "evictions")
+_TABLES: Final = {"queue_hours": "hour", "queue_days": "day"}
+
+
+def upgrade() -> None:
+    """Add the column and the tables."""
+    op.add_column("queue_minutes", sa.Column("used", sa.BigInteger()))
+    for table, time in _TABLES.items():
+        keys = ("cluster", time, "queue", "resource")
+        columns = [sa.Column(name, sa.BigInteger() if name == time else sa.Text(), nullable=False) for name in keys]
+        others = [sa.Column(name, sa.BigInteger()) for name in _NUMBERS]
+        op.create_table(table, *columns, *others, sa.PrimaryKeyConstraint(*keys))
+
+
+def downgrade() -> None:
+    """Drop the column and the tables with their rows."""
+    for table in _TABLES:
+        op.drop_table(table)
+    op.drop_column("queue_minutes", "used")
