@@ -14,6 +14,8 @@ NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,a
 OURS = ".volcano.sh"
 OF_KINDS = {"customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io"}
 """What says that a kind is there, and is served."""
+KEPT = {"vcjob-viewer-role", "vcjob-editor-role"}
+"""ClusterRoles to which users are bound, which outlive a release."""
 PASSED_OVER = {"events", "componentstatuses", "endpoints"}
 """Resources that go by themselves, or show others once more."""
 
@@ -46,8 +48,8 @@ def everything(kubeconfig: Path) -> frozenset[Thing]:
 
 
 def left_behind(before: Iterable[Thing], after: Iterable[Thing]) -> list[Thing]:
-    """What there is more than before, without our kinds and their objects, which outlive a release."""
-    more = sorted(set(after) - set(before))
+    """What there is more than before, without our kinds, their objects and the roles of users, which outlive a release."""
+    more = sorted(each for each in set(after) - set(before) if each.name not in KEPT)
     return [each for each in more if not each.kind.endswith(OURS) and not (each.kind in OF_KINDS and each.name.endswith(OURS))]
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 from pyroclast.api.types import JOBS, POD_GROUPS, PODS, QUEUES, Key
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.lifecycle.times import format_time
 from pyroclast.runtime.controllers import Controller, work
 from pyroclast.runtime.service import Service
 from pyroclast_job_controller.app import COMPONENT, build, make_shared
@@ -160,7 +161,8 @@ class MemoryCluster:
                 self.server.patch(PODS, key_of(pod), {"spec": {"nodeName": "n1"}}, PatchKind.MERGE)
 
     def set_phase(self, pod: dict[str, Any], phase: str, exit_code: int = 0) -> None:
-        state = {"terminated": {"exitCode": exit_code}} if phase in ("Failed", "Succeeded") else {}
+        ended = {"exitCode": exit_code, "finishedAt": format_time(self.server.now())}
+        state = {"terminated": ended} if phase in ("Failed", "Succeeded") else {}
         container = {"name": "c", "ready": phase == "Running", "restartCount": 0, "state": state}
         body = {"status": {"phase": phase, "containerStatuses": [container]}}
         self.server.patch(PODS, key_of(pod), body, PatchKind.MERGE, "status")
