@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pyroclast.pictures.svg import CHARACTER_WIDTH, Picture, rectangle, text
+from pyroclast.pictures.svg import CHARACTER_WIDTH, Picture, linked, rectangle, text
 
 CELL: Final = 34
 GAP: Final = 4
@@ -28,7 +28,7 @@ class Cell:
     pods.
 
     `told`: the text of the cell's title. `is_outlined`: whether the node belongs to the subject of the picture, such as a Job.
-    `is_kept`: whether the node is reserved.
+    `is_kept`: whether the node is reserved. `link`: the URL of its page.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Cell:
     told: str = ""
     is_outlined: bool = False
     is_kept: bool = False
+    link: str = ""
 
 
 def heat_map(title: str, groups: Mapping[str, Sequence[Cell]]) -> Picture:
@@ -54,7 +55,8 @@ def heat_map(title: str, groups: Mapping[str, Sequence[Cell]]) -> Picture:
         bottom = max(bottom, top + NAME_HEIGHT + -(-len(cells) // IN_A_ROW) * (CELL + GAP) + 6)
         left += width
         widest = max(widest, left)
-    return Picture(title, widest, bottom + 4, tuple(parts))
+    has_links = any(cell.link for cells in groups.values() for cell in cells)
+    return Picture(title, widest, bottom + 4, tuple(parts), has_links)
 
 
 def _cell(cell: Cell, x: float, y: float) -> list[str]:
@@ -62,10 +64,8 @@ def _cell(cell: Cell, x: float, y: float) -> list[str]:
     said = "–" if cell.share is None else f"{cell.share * 100:.0f}"
     told = f"{cell.name}: {cell.told}" if cell.told else cell.name
     kind = "critical" if cell.is_outlined else "kept" if cell.is_kept else ""
-    return [
-        rectangle(x, y, CELL, CELL, fill=shade, title=told, kind=kind, rounded=3),
-        text(x + CELL / 2, y + CELL / 2 + 4, said, kind="cell", anchor="middle"),
-    ]
+    box = rectangle(x, y, CELL, CELL, fill=shade, title=told, kind=kind, rounded=3)
+    return [linked(cell.link, box + text(x + CELL / 2, y + CELL / 2 + 4, said, kind="cell", anchor="middle"))]
 
 
 def _legend() -> list[str]:

@@ -46,12 +46,13 @@ _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A drawing with a width and a height, made of elements."""
+    """A drawing with a width and a height, made of elements. `has_links`: readers then find its parts, not one picture."""
 
     title: str
     width: float
     height: float
     elements: tuple[str, ...]
+    has_links: bool = False
 
     def document(self) -> str:
         """Return a complete SVG document. Its background suits the colours of the text, on a light or dark page."""
@@ -64,7 +65,8 @@ class Picture:
     def _written(self, style: str, *, top: int = 0) -> str:
         height = f"{self.height - top:.0f}"
         size = f'width="{self.width:.0f}" height="{height}" viewBox="0 {top} {self.width:.0f} {height}"'
-        head = f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" {size}>'
+        role = "group" if self.has_links else "img"
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="{role}" {size}>'
         return "".join([head, f"<title>{_escaped(self.title)}</title>", style, *self.elements, "</svg>"])
 
 
@@ -78,6 +80,11 @@ def element(tag: str, attributes: dict[str, object], *, content: str = "", title
 def text(x: float, y: float, content: str, *, kind: str = "", anchor: str = "") -> str:
     """Return a text that begins at a point, is centred on it (`anchor` middle), or ends at it (`end`)."""
     return element("text", {"x": x, "y": y, "class": kind, "text-anchor": anchor}, content=content)
+
+
+def linked(url: str, inner: str) -> str:
+    """Return the element as a link; unchanged without a URL."""
+    return element("a", {"href": url}, inner=inner) if url else inner
 
 
 def rectangle(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pyroclast.pictures.svg import CHARACTER_WIDTH, Picture, line, rectangle, text
+from pyroclast.pictures.svg import CHARACTER_WIDTH, Picture, line, linked, rectangle, text
 
 LANE_HEIGHT: Final = 22
 BAR_HEIGHT: Final = 14
@@ -20,45 +20,52 @@ COLOURS: Final[Mapping[str, str]] = {"waiting": "#b7791f", "starting": "#6b46c1"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stage from `begin` to `end`, in seconds since the beginning of the timeline."""
+    """A stage from `begin` to `end`, in seconds since the beginning of the timeline; `text` stands in the bar if it fits."""
 
     stage: str
     begin: float
     end: float
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One line of the timeline: the stages of one pod."""
+    """One line of the timeline: the stages of one pod. `link`: the URL behind its name."""
 
     name: str
     spans: tuple[Span, ...]
+    link: str = ""
 
 
-def timeline(title: str, lanes: Sequence[Lane]) -> Picture:
-    """Return the picture of a timeline. Names may be any text; the stages are those in `COLOURS`."""
+def timeline(title: str, lanes: Sequence[Lane], colours: Mapping[str, str] = COLOURS) -> Picture:
+    """Return the picture of a timeline. Names may be any text; the stages are those in `colours`."""
     left = CHARACTER_WIDTH * max((len(lane.name) for lane in lanes), default=0) + 16
     whole = max((span.end for lane in lanes for span in lane.spans), default=0) or 1
     scale = WIDTH / whole
     height = HEAD + LANE_HEIGHT * len(lanes) + 24
-    parts = [text(8, 16, title, kind="strong"), *_legend(left), *_ticks(left, whole, height)]
+    parts = [text(8, 16, title, kind="strong"), *_legend(left, colours), *_ticks(left, whole, height)]
     for index, lane in enumerate(lanes):
         top = HEAD + index * LANE_HEIGHT
-        parts.append(text(8, top + 12, lane.name))
-        parts += [_bar(lane.name, span, left + span.begin * scale, top, (span.end - span.begin) * scale) for span in lane.spans]
-    return Picture(title, left + WIDTH + 32, height, tuple(parts))
+        parts.append(linked(lane.link, text(8, top + 12, lane.name)))
+        for span in lane.spans:
+            x, width = left + span.begin * scale, (span.end - span.begin) * scale
+            parts += _bar(lane.name, span, colours[span.stage], x=x, top=top, width=width)
+    return Picture(title, left + WIDTH + 32, height, tuple(parts), has_links=any(lane.link for lane in lanes))
 
 
-def _bar(name: str, span: Span, x: float, top: float, width: float) -> str:
-    told = f"{name}: {span.stage} from {span.begin:g} s to {span.end:g} s"
-    return rectangle(x, top, max(width, 1), BAR_HEIGHT, fill=COLOURS[span.stage], title=told)
+def _bar(name: str, span: Span, colour: str, *, x: float, top: float, width: float) -> list[str]:
+    told = f"{name}: {span.stage} from {span.begin:g} s to {span.end:g} s{f', {span.text}' if span.text else ''}"
+    parts = [rectangle(x, top, max(width, 1), BAR_HEIGHT, fill=colour, title=told)]
+    if span.text and len(span.text) * CHARACTER_WIDTH + 6 < width:
+        parts.append(text(x + 4, top + 11, span.text, kind="cell"))
+    return parts
 
 
-def _legend(left: float) -> list[str]:
+def _legend(left: float, colours: Mapping[str, str]) -> list[str]:
     parts = []
-    for index, (stage, colour) in enumerate(COLOURS.items()):
-        x = left + index * 100
-        parts += [rectangle(x, 24, 12, 12, fill=colour), text(x + 17, 34, stage)]
+    for stage, colour in colours.items():
+        parts += [rectangle(left, 24, 12, 12, fill=colour), text(left + 17, 34, stage)]
+        left += max(100, len(stage) * CHARACTER_WIDTH + 36)
     return parts
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -126,6 +127,37 @@ def state_of(node: Mapping[str, Any]) -> str:
     if not is_ready:
         return "NotReady"
     return "Cordoned" if (node.get("spec") or {}).get("unschedulable") else "Ready"
+
+
+Steps = Sequence[tuple[float, Quantity]]
+"""The free amount of a node from each time on, in seconds from now; the first time is 0."""
+
+
+def free_steps(free: Quantity, releases: Iterable[tuple[float | None, Quantity]], now: float) -> list[tuple[float, Quantity]]:
+    """Return the free amount of a node over time. `releases`: when each of its pods ends, and its amount; None: not known."""
+    steps = [(0.0, free)]
+    for until, held in sorted((each for each in releases if each[0] is not None), key=lambda each: each[0] or 0.0):
+        at = max(1.0, (until or 0.0) - now)
+        free += held
+        if steps[-1][0] == at:
+            steps.pop()
+        steps.append((at, free))
+    return steps
+
+
+def first_hole(nodes: Iterable[Steps], count: int, wanted: Quantity) -> float | None:
+    """Return in how many seconds `count` nodes have the amount `wanted` free at once; None if not by the known ends."""
+    reached = sorted(at for at in (next((at for at, free in steps if free >= wanted), None) for steps in nodes) if at is not None)
+    return reached[count - 1] if 0 < count <= len(reached) else None
+
+
+HOLE: Final = re.compile(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,8}(?:[KMGT]i)?)", re.ASCII)
+
+
+def read_hole(text: str) -> tuple[int, Quantity] | None:
+    """Return the number of nodes and the amount on each of a text such as `4x8`; None for another text."""
+    found = HOLE.fullmatch(text)
+    return (int(found[1]), quantity.parse(found[2])) if found else None
 
 
 def explain_node(

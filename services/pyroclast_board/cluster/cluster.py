@@ -54,6 +54,10 @@ class NodeBooks:
         used = self._used.get(node.metadata.name, {})
         return {name: amount(value) - used.get(name, ZERO) for name, value in node.status.allocatable.items()}
 
+    def held(self) -> Iterable[tuple[Key, str, Amounts, str]]:
+        """Return the key, the node, the requests and the UID of the controller of each pod on a node."""
+        return ((key, *each) for key, each in self._held.items())
+
     def nodes_of(self, job: str) -> Mapping[str, int]:
         """Return the nodes on which the Job with this UID has pods, with the number of pods on each."""
         return self._of_job.get(job, {})

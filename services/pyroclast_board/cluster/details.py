@@ -57,6 +57,11 @@ class Details:
         """Return the Events of an object that is not a Job."""
         return await self._shared((key, uid), partial(self._read_events, key, uid))
 
+    async def events_of_node(self, name: str) -> JobDetails:
+        """Return the Events of a node, which are in the namespace `default`."""
+        found = await self._shared((Key("", name), "node"), partial(self._read_events, Key("default", name)))
+        return replace(found, events=tuple(each for each in found.events if each["involvedObject"].get("kind") == "Node"))
+
     async def _shared(self, slot: tuple[Key, str], read: Callable[[], Coroutine[Any, Any, JobDetails]]) -> JobDetails:
         begun, task = self._known.get(slot, (float("-inf"), None))
         if task is None or (task.done() and time.monotonic() - begun > FRESH_SECONDS):

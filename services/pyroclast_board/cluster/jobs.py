@@ -26,6 +26,7 @@ class JobRow:
     Attributes:
         code: the code of the cause for which the Job waits. Empty for a Job that does not wait.
         kind: the kind of the row's object if it is not a Job, otherwise empty.
+        lost: the number of its pods on nodes that are not ready. Rows of the table itself do not have it.
         start: the earliest, likely and latest start by the scheduler's estimate. Empty without an estimate.
     """
 
@@ -50,6 +51,7 @@ class JobRow:
     changed: str
     labels: Mapping[str, str]
     kind: str = ""
+    lost: int = 0
 
     @property
     def is_waiting(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyroclast.api.records.jobs import JobCondition, JobState
 from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
+from pyroclast.api.records.nodes import Taint
 
 
 class TaskSize(Wire, frozen=True, kw_only=True):
@@ -133,9 +134,10 @@ class ShownPod(ObjectRecord, frozen=True, kw_only=True):
 
 
 class ShownNodeSpec(Wire, frozen=True, kw_only=True):
-    """Whether a node is cordoned."""
+    """Whether a node is cordoned, and its taints."""
 
     unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
 
 
 class ShownNodeStatus(Wire, frozen=True, kw_only=True):

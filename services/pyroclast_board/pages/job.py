@@ -27,6 +27,7 @@ from pyroclast_board.cluster.details import JobDetails
 from pyroclast_board.cluster.jobs import JobRow, as_object
 from pyroclast_board.cluster.records import ShownPod
 from pyroclast_board.pages.base import Page, Section, Templates, shown_moment
+from pyroclast_board.pages.jobs import is_silent
 
 OF: Final = "job.html"
 MOST_LANES: Final = 64
@@ -55,7 +56,7 @@ def job(
     record = cluster.table.job(row.uid)
     trace = trace_of(record.metadata.annotations if record else {}, trace_url)
     sections = [
-        Section("job", templates.macro(OF, "about")(row, details.missing, trace), is_half=True),
+        Section("job", templates.macro(OF, "about")(row, details.missing, trace, silent_nodes(cluster, row.uid)), is_half=True),
         Section("why", templates.macro(OF, "why")(why), is_half=True),
         Section("story", templates.macro(OF, "story")(story, row.uid if log_source(details.pods) else "")),
         *_pods(
@@ -70,7 +71,7 @@ def job(
             for each in runs
             if each["uid"] == row.uid and (rows := efficiency_rows(each))
         ),
-        Section("events", templates.macro(OF, "events")([_event(each) for each in details.events], details.missing)),
+        Section("events", templates.macro(OF, "events")([event_row(each) for each in details.events], details.missing)),
         Section("manifest", templates.macro(OF, "manifest")(_manifest(details.job))),
     ]
     return Page(f"Job {key}", "jobs", sections)
@@ -117,7 +118,7 @@ def plain_gang(
         Section("job", templates.macro(OF, "native_about")(row, events.missing), is_half=True),
         Section("why", templates.macro(OF, "why")(why), is_half=True),
         Section("pods", templates.macro(OF, "native_pods")(sorted(pods)[:MOST_PODS], len(pods))),
-        Section("events", templates.macro(OF, "events")([_event(each) for each in events.events], events.missing)),
+        Section("events", templates.macro(OF, "events")([event_row(each) for each in events.events], events.missing)),
     ]
     return Page(f"PodGroup {key}", "jobs", sections)
 
@@ -169,7 +170,14 @@ def _pods(cluster: Cluster, templates: Templates, row: JobRow, details: JobDetai
     ]
 
 
-def _event(event: Mapping[str, Any]) -> dict[str, Any]:
+def silent_nodes(cluster: Cluster, uid: str) -> list[tuple[str, int, str]]:
+    """Return the nodes of a Job that are not ready, with the number of its pods on each, and since when."""
+    found = ((name, count, cluster.nodes.get(Key("", name))) for name, count in cluster.books.nodes_of(uid).items())
+    return sorted((name, count, since) for name, count, node in found if node and (since := is_silent(node)) is not None)
+
+
+def event_row(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an Event in the form of a table row."""
     return {
         "at": event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "",
         "type": event.get("type", ""),

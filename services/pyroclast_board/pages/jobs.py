@@ -6,13 +6,14 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.jobs import JobRow
+from pyroclast_board.cluster.records import ShownNode
 from pyroclast_board.pages.base import BadRequest, Page, Scope, Section, Templates, checked
 
 PAGE_SIZE: Final = 100
@@ -199,7 +200,8 @@ def jobs(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[st
     wanted = job_filter(query)
     selection = select(cluster.table.rows, wanted, scope, cluster.now())
     of = "jobs.html"
-    shown = selection.page(wanted.page)
+    silent = {each.metadata.name for each in cluster.nodes.values() if is_silent(each) is not None}
+    shown = [with_lost(cluster, row, silent) for row in selection.page(wanted.page)]
     counts = dict.fromkeys(STATES, 0)
     for row in selection.rows:
         counts[state_of(row)] += 1
@@ -218,6 +220,18 @@ def jobs(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[st
     sections.append(Section("jobs", head=templates.macro(of, "head")(wanted.columns, wanted.sort, query), rows=rows))
     sections.append(Section("pages", templates.macro(of, "pages")(wanted.page, last, query)))
     return Page("Jobs", "jobs", sections)
+
+
+def with_lost(cluster: Cluster, row: JobRow, silent: Collection[str]) -> JobRow:
+    """Return the row with the number of its pods on the nodes in `silent`."""
+    lost = sum(count for name, count in cluster.books.nodes_of(row.uid).items() if name in silent) if silent else 0
+    return replace(row, lost=lost) if lost else row
+
+
+def is_silent(node: ShownNode) -> str | None:
+    """Return since when a node is not ready; empty if it never reported. None when it is ready."""
+    ready = next((each for each in node.status.conditions if each.type == "Ready"), None)
+    return None if ready is not None and ready.status == "True" else (ready.last_transition_time or "" if ready else "")
 
 
 def jobs_csv(rows: Iterable[JobRow], scope: Scope, query: Mapping[str, str], now: float) -> str:

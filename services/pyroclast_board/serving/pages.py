@@ -19,6 +19,7 @@ from pyroclast_board.cluster.natives import NATIVE
 from pyroclast_board.pages.base import Page, Scope, Templates, checked
 from pyroclast_board.pages.job import job, last_lines, past_job, plain_gang, story
 from pyroclast_board.pages.jobs import jobs
+from pyroclast_board.pages.node import node
 from pyroclast_board.pages.nodes import nodes
 from pyroclast_board.pages.overview import history, history_questions, overview
 from pyroclast_board.pages.queues import SHOWN, flow, flows, queue, queues
@@ -38,6 +39,7 @@ ROUTES: Final[Mapping[str, str]] = {
     "flows": "flows",
     "flows/*": "flow",
     "nodes": "nodes",
+    "nodes/*": "node",
     "history": "history",
 }
 """The page of each path. `*` is any single segment. The documentation has two pictures of each page."""
@@ -79,7 +81,7 @@ class Pages:
             case "jobs":
                 return jobs(cluster, templates, scope, query)
             case "nodes":
-                return nodes(cluster, templates, scope, query)
+                return nodes(cluster, templates, scope, query, await self.scheduler.ends())
             case "history":
                 return await self._history(scope, query)
         checked(query, ())
@@ -92,6 +94,8 @@ class Pages:
                 return queue(cluster, templates, scope, name, await self.scheduler.order(scope, name, most=SHOWN))
             case "job":
                 return await self._job(scope, name)
+            case "node":
+                return await self._node(scope, name)
             case "flows":
                 return flows(cluster, templates, scope)
             case "flow":
@@ -141,6 +145,14 @@ class Pages:
         except KubeError as error:
             text, missing = "", f"{error}; use {command}"
         return last_lines(self._templates, row, text, missing, source)
+
+    async def _node(self, scope: Scope, name: str) -> Page | None:
+        record = self.cluster.nodes.get(Key("", name))
+        if record is None:
+            return None
+        events = await self._details.events_of_node(name)
+        ends = await self.scheduler.ends()
+        return node(self.cluster, self._templates, scope, record, ends=ends, events=events)
 
     async def _group(self, scope: Scope, row: JobRow) -> Page:
         events = await self._details.events_of(Key(row.namespace, row.name), row.uid)

@@ -10,6 +10,7 @@ import socket
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import quote, urlsplit
@@ -107,6 +108,7 @@ async def _addresses(url: str) -> list[str]:
 PREFIX: Final = "/explain/"
 FRESH_SECONDS: Final = 1.0
 AWAY_SECONDS: Final = 10.0
+ENDS_SECONDS: Final = 10.0
 MOST: Final = 1_000
 MOST_NAMESPACES: Final = 200
 """Most namespaces in a request, by the size of its header. Jobs of further namespaces are counted, but not named."""
@@ -119,6 +121,8 @@ class Scheduler:
         self._peers = Peers(url, token_file) if url else None
         self._known: OrderedDict[tuple[str, Scope, tuple[tuple[str, str], ...]], tuple[float, tuple[int, bytes]]] = OrderedDict()
         self._away_until = 0.0
+        self._ends_asked = float("-inf")
+        self._ends: dict[tuple[str, str], tuple[float, str]] | None = None
 
     async def __aenter__(self) -> Self:
         if self._peers is not None:
@@ -142,6 +146,21 @@ class Scheduler:
         """Return the waiting Jobs of a queue in order, up to `most`. None when the scheduler does not answer."""
         answer = await self.ask(scope, f"queues/{quote(queue, safe='')}", {"limit": str(most)})
         return None if answer is None or answer[0] != 200 else list(orjson.loads(answer[1])["items"])
+
+    async def ends(self) -> dict[tuple[str, str], tuple[float, str]] | None:
+        """Return when running Jobs end, in seconds since the epoch, and the basis, by namespace and name. None without an answer.
+
+        The answer has Jobs of all namespaces, so pages may only show the ends of Jobs that the viewer may see.
+        """
+        if time.monotonic() > self._ends_asked + ENDS_SECONDS:
+            self._ends_asked = time.monotonic()
+            answer = await self.ask(Scope(is_all=True), "ends", {})
+            items = None if answer is None or answer[0] != 200 else orjson.loads(answer[1])["items"]
+            self._ends = items and {
+                (each["namespace"], each["name"]): (datetime.fromisoformat(each["until"]).timestamp(), each["basis"])
+                for each in items
+            }
+        return self._ends
 
     async def ask(self, scope: Scope, path: str, query: Mapping[str, str]) -> tuple[int, bytes] | None:
         """Return the status and JSON of an answer, which names only Jobs of the namespaces in `scope`. None without an answer.

@@ -197,7 +197,7 @@ class BoardServer:
         match parts:
             case ["jobs" | "podgroups", namespace, _] if scope.sees(namespace):
                 pass
-            case ["queues", _]:
+            case ["queues", _] | ["ends"]:
                 pass
             case _:
                 raise NoPage

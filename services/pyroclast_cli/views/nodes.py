@@ -1,21 +1,27 @@
-"""The command `vcctl nodes`: the free resources of nodes. Equal nodes share a row."""
+"""The command `vcctl nodes`: the free resources of nodes, and when some have room at once. Equal nodes share a row."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 
+from pyroclast.api import keys
 from pyroclast.api.enums import MemberType
 from pyroclast.api.records import HyperNode, reading
 from pyroclast.api.types import HYPER_NODES, NODES, PODS
 from pyroclast.kube.http.waiting_queries import read_groups
 from pyroclast.lifecycle.hypernodes.discovered import member_names
-from pyroclast.views.nodes import label_groups, node_rows, reservations_of
-from pyroclast.views.readable import as_text, readable
-from pyroclast_cli.flags import Context, Flag
+from pyroclast.lifecycle.times import format_time
+from pyroclast.resources.pods import effective
+from pyroclast.resources.quantity import Quantity
+from pyroclast.views.nodes import first_hole, free_steps, label_groups, node_rows, read_hole, reservations_of, state_of
+from pyroclast.views.readable import amount, as_text, clock_text, human_duration, readable
+from pyroclast_cli.flags import Context, Failure, Flag
+from pyroclast_cli.servers import BOARD, explained
 from pyroclast_cli.tree import OwnLeaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
 from pyroclast_cli.views.watching import WATCH, show
@@ -53,6 +59,7 @@ def _nodes_of(top: HyperNode, by_name: Mapping[str, HyperNode], nodes: Mapping[s
 
 
 TIER: Final = "tier"
+NOT_KNOWN: Final = 3
 COLUMNS: Final = (
     Column("GROUP", "group"),
     Column("STATE", "state"),
@@ -81,8 +88,44 @@ async def nodes_table(context: Context) -> Table:
     return Table("NodeGroup", COLUMNS, node_rows(nodes, pods, groups, reserved), "node", "No nodes", names="names")
 
 
-async def _nodes(context: Context) -> None:
+async def _hole(context: Context, text: str) -> int:
+    """Print when so many nodes have so much of a resource free at once, if Jobs end as estimated and no other comes first."""
+    wanted, client = read_hole(text), context.client
+    if wanted is None:
+        raise Failure(f'--hole: "{text}" is no number of nodes and amount on each, such as 4x8')
+    nodes, _ = await client.list(NODES, label_selector=context.text("selector"))
+    pods, _ = await client.list(PODS, field_selector="status.phase!=Succeeded,status.phase!=Failed")
+    reserved = reservations_of((await read_groups(client, client.config.namespace))[0])
+    ready = [each for each in nodes if state_of(each) == "Ready" and each["metadata"]["name"] not in reserved]
+    offers = [(each.get("status") or {}).get("allocatable") or {} for each in ready]
+    devices = sorted({name for each in offers for name in each if "/" in name and amount(each[name])})
+    resource = context.text("resource") or next(iter(devices), "cpu")
+    answer = await explained(context, "ends") or {"items": ()}
+    ends = {(each["namespace"], each["name"]): datetime.fromisoformat(each["until"]).timestamp() for each in answer["items"]}
+    free = {each["metadata"]["name"]: amount(offer.get(resource, 0)) for each, offer in zip(ready, offers, strict=True)}
+    released: dict[str, list[tuple[float | None, Quantity]]] = {}
+    for pod in pods:
+        meta, name = pod["metadata"], str((pod.get("spec") or {}).get("nodeName"))
+        held = effective(pod["spec"], "requests").get(resource) if name in free else None
+        if held:
+            free[name] -= held
+            job = (meta.get("labels") or {}).get(keys.JOB_NAME) or (meta.get("annotations") or {}).get(keys.GROUP_NAME, "")
+            released.setdefault(name, []).append((ends.get((meta["namespace"], job)), held))
+    now = client.now()
+    seconds = first_hole((free_steps(left, released.get(name, ()), now) for name, left in free.items()), *wanted)
+    when = "not known" if seconds is None else "now" if seconds == 0 else f"in {human_duration(seconds)}"
+    at = f", at {clock_text(format_time(now + seconds))}, if Jobs end as estimated and no other comes first" if seconds else ""
+    context.say(f"{wanted[0]} nodes with {wanted[1]} {resource} free on each: {when}{at}")
+    if unknown := sum(until is None for each in released.values() for until, _ in each):
+        context.say(f"the ends of {unknown} pods are not known: declare spec.runningEstimate")
+    return 0 if seconds is not None else NOT_KNOWN
+
+
+async def _nodes(context: Context) -> int | None:
+    if text := context.text("hole"):
+        return await _hole(context, text)
     await show(context, partial(nodes_table, context), NODES, PODS)
+    return None
 
 
 async def _tiers(context: Context, nodes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -98,7 +141,11 @@ NODES_VIEW: Final = OwnLeaf(
     (
         Flag("by", "", "", "one row per value of this label of the nodes, or per HyperNode with `tier`"),
         Flag("selector", "l", "", "labels of the nodes"),
+        Flag("hole", "", "", "say when so many nodes have so much free at once, such as 4x8"),
+        Flag("resource", "", "", "the resource of --hole, by default the first device of the nodes, else cpu"),
         *TABLE_FLAGS,
         WATCH,
+        BOARD,
     ),
+    statuses=((0, "the nodes are listed, or there is such a hole"), (NOT_KNOWN, "by the known ends there is no such hole")),
 )

@@ -37,8 +37,9 @@ Names = Callable[[str], bool]
 class Answerer:
     """The data from which requests for explanations are answered.
 
-    `start` returns the estimated start of a job or a text that says why there is none, `end` the estimated end of a running job.
-    `promised`: the gangs that were let in and may be owed room. `ended`: the keys of those whose promise ended by time.
+    `start` returns the estimated start of a job or a text that says why there is none, `end` the estimated end of a running job
+    and its basis. `promised`: the gangs that were let in and may be owed room. `ended`: the keys of those whose promise ended by
+    time.
     """
 
     book: WaitingBook
@@ -46,7 +47,7 @@ class Answerer:
     now: float
     reservations: Mapping[str, Reservation]
     start: Callable[[str], Start | str]
-    end: Callable[[JobFacts], float | None]
+    end: Callable[[JobFacts], tuple[float, str] | None]
     promised: Collection[JobFacts] = ()
     ended: Collection[str] = ()
 
@@ -149,6 +150,19 @@ def _promises(source: Answerer, queue: str, names: Names) -> list[dict[str, Any]
     return rows
 
 
+def ends_of(source: Answerer, running: Sequence[JobFacts], names: Names) -> dict[str, Any]:
+    """Return the document `RunningEnds`: when the running jobs that may be named end, as far as that is known, and its basis.
+
+    A job of 10 similar ones that ended ends by its `until` with `basis` history in 9 cases.
+    """
+    rows = []
+    for facts in running:
+        namespace, name = name_of(facts.key, facts)
+        if names(namespace) and (end := source.end(facts)) is not None:
+            rows.append({"namespace": namespace, "name": name, "until": format_time(end[0]), "basis": end[1]})
+    return document("RunningEnds", {"items": rows, "asOf": format_time(source.now)})
+
+
 def name_of(key: str, facts: JobFacts | None) -> tuple[str, str]:
     """Return namespace and name for users: those of the Job that controls the PodGroup, if there is one."""
     namespace, _, name = key.partition("/")
@@ -187,7 +201,7 @@ def _holders(source: Answerer, entry: WaitingEntry, names: Names, having: Sequen
             **_asking(facts.key, facts),
             "amount": number(resource, has),
             "resource": resource,
-            "until": None if (end := source.end(facts)) is None else format_time(end),
+            "until": None if (end := source.end(facts)) is None else format_time(end[0]),
         }
         for facts, has in named
     ]

@@ -7,7 +7,7 @@ quantiles, from which scenarios draw.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -47,6 +47,20 @@ def declared_end(facts: JobFacts, *, now: float) -> float | None:
     while start + seconds + _GRACE < now:
         seconds *= 2
     return start + seconds
+
+
+def likely_end(facts: JobFacts, usual: Callable[[JobFacts], float | None], *, now: float) -> tuple[float, str] | None:
+    """Return when a running job ends, and the basis: its declared run time, or the run time of nine of ten similar jobs.
+
+    None if neither is known, or if it runs longer than those similar jobs. `usual`: see `Lengths.usual_seconds`.
+    """
+    declared = declared_end(facts, now=now)
+    if declared is not None:
+        return declared, "declared"
+    start, seconds = began(facts), usual(facts)
+    if start is None or seconds is None or start + seconds <= now:
+        return None
+    return start + seconds, "history"
 
 
 GRID: Final = 33

@@ -1,4 +1,4 @@
-"""`GET /explain/…`: why a Job or a PodGroup of the Kubernetes API waits, and which jobs wait in a queue.
+"""`GET /explain/…`: why a Job or a PodGroup of the Kubernetes API waits, which jobs wait in a queue, and when others end.
 
 The answers are made from the results of recent sessions.
 """
@@ -15,7 +15,7 @@ from pyroclast.runtime.access import Access, Denied, Reader
 from pyroclast.runtime.bodies import read_at_most
 from pyroclast.views.contract import document
 from pyroclast_scheduler.cache.group_readers.composite import composite_key
-from pyroclast_scheduler.explaining.answers import MOST_PROMISES, Answerer, answer_of, queue_rows
+from pyroclast_scheduler.explaining.answers import MOST_NAMESPACES, MOST_PROMISES, Answerer, answer_of, ends_of, queue_rows
 from pyroclast_scheduler.explaining.book import WaitingEntry
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.tasks import native_key
@@ -117,6 +117,8 @@ class ExplainServer:
                 return await self._job(request.query, reader, namespace, key)
             case [_, "queues", queue]:
                 return await self._queue(request.query, reader, queue)
+            case [_, "ends"]:
+                return await self._ends(request.query, reader)
         return None
 
     async def _job(self, query: Mapping[str, str], reader: Reader, namespace: str, key: str) -> dict[str, Any] | None:
@@ -130,6 +132,15 @@ class ExplainServer:
         if self._changes is not None and query.get("changes") == "true":
             answer |= await self._changes(key)
         return answer
+
+    async def _ends(self, query: Mapping[str, str], reader: Reader) -> dict[str, Any]:
+        """Return when running jobs end. Jobs of more than `MOST_NAMESPACES` namespaces are shown only to who may see all."""
+        source, only = self._source(), query.get("namespaces")
+        running = [each for each in source.jobs.values() if each.sums.allocated]
+        wanted = dict.fromkeys(each.namespace for each in running if only is None or each.namespace in only.split(","))
+        sees_all = await reader.sees_all()
+        visible = frozenset(wanted if sees_all else await reader.visible(list(wanted)[:MOST_NAMESPACES]))
+        return await asyncio.to_thread(ends_of, source, running, visible.__contains__)
 
     async def _would_fit(self, query: Mapping[str, str], reader: Reader, body: dict[str, Any]) -> dict[str, Any] | None:
         """Return the answer for a Job that does not exist. No object is written."""

@@ -16,7 +16,8 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.annotations import Turns, said_of
 from pyroclast_scheduler.explaining.answers import Answerer
 from pyroclast_scheduler.explaining.book import PastCode, WaitingBook, measured
-from pyroclast_scheduler.explaining.lengths import declared_end
+from pyroclast_scheduler.explaining.lengths import likely_end
+from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.session.outcome import Outcome
 from pyroclast_scheduler.shell.estimates import Estimates, WaitingText
 from pyroclast_scheduler.shell.object_metrics import WaitingSeries
@@ -30,6 +31,10 @@ _PAUSE_SECONDS: Final = 1.0  # at most one write for changed numbers per pause
 _MEASURE_SECONDS: Final = 2.0
 _FAILED_SECONDS: Final = 60.0  # the pause after an error
 _AT_ONCE: Final = 250  # jobs whose numbers are checked in one step of about a millisecond
+
+
+def _never(_facts: JobFacts) -> None:
+    """Return no usual run time: the estimates are disabled."""
 
 
 class Explainer:
@@ -67,7 +72,7 @@ class Explainer:
             self._now(),
             self._reserved.by_job,
             self._text.start,
-            partial(declared_end, now=self._now()),
+            partial(likely_end, usual=_never if self._estimates is None else self._estimates.usual_seconds, now=self._now()),
             list(self._cache.jobs.promised.values()),
             self._unkept,
         )

@@ -54,6 +54,7 @@ def paths(cluster: Cluster, showcase: Showcase, past: str) -> dict[str, str]:
         "flows": "/flows",
         "flow": f"/flows/{showcase.uid('jobflow', 'nightly', 'vision')}",
         "nodes": "/nodes",
+        "node": "/nodes/gpu-0",
         "history": "/history?queue=research",
     }
     shows(cluster, found["flow"], "train-medium: Failed", "train-small: Completed", "report: Completed")

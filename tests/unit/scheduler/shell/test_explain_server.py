@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from functools import partial
 from unittest.mock import PropertyMock, patch
 
 import pytest
@@ -19,7 +20,7 @@ from pyroclast.views.contract.schema import schema
 from pyroclast.views.queues import explain_queue, queue_lines
 from pyroclast_scheduler.explaining.answers import Answerer
 from pyroclast_scheduler.explaining.book import WaitingBook
-from pyroclast_scheduler.explaining.lengths import declared_end
+from pyroclast_scheduler.explaining.lengths import likely_end
 from pyroclast_scheduler.session.session_close import left_out_status
 from pyroclast_scheduler.shell import explain_server
 from pyroclast_scheduler.shell.explain_server import AT_ONCE, ExplainServer, finder
@@ -63,7 +64,12 @@ def answerer():
     book.take(outcome.records, outcome.seen, objects.NOW, since={})
     starts = "no estimate is made"
     return Answerer(
-        book, cache.jobs.all_facts(), objects.NOW, {}, lambda _: starts, lambda facts: declared_end(facts, now=objects.NOW)
+        book,
+        cache.jobs.all_facts(),
+        objects.NOW,
+        {},
+        lambda _: starts,
+        partial(likely_end, usual=lambda _: None, now=objects.NOW),
     )
 
 
@@ -108,6 +114,15 @@ async def test_job_explanation_lists_position_jobs_ahead_holders_and_the_short_r
     assert (short["asked"], short["used"], short["limit"]) == ("4", "14", "16")
     assert answer["doc"] == "docs/codes.md#queuefull"
     assert [each["code"] for each in answer["trail"]] == ["QueueFull"]
+
+
+async def test_ends_of_running_jobs_are_listed_within_the_rights_of_the_reader(client):
+    source = replace(answerer(), end=lambda facts: (objects.NOW + 60, "declared") if facts.name == "big" else None)
+    server = ExplainServer(lambda: source, finder(lambda: source.jobs), Access(client, trusts_local=True))
+    status, answer = await asked(server, "/explain/ends")
+    (end,) = answer["items"]
+    assert (status, end["name"], end["basis"]) == (200, "big", "declared"), "the others declare nothing"
+    assert (await asked(server, "/explain/ends?namespaces=other"))[1]["items"] == []
 
 
 async def test_a_job_above_its_queue_limit_is_explained_as_never_starting(client):
