@@ -30,7 +30,7 @@ def validate(
     name = text(mapping(cron_job.get("metadata")).get("name"))
     findings, in_name = list(_check_spec(spec, zones)), list(_check_name(name))
     template = mapping(mapping(spec.get("jobTemplate")).get("spec"))
-    in_template = check_template_spec(template, "spec.jobTemplate.spec", options, name=name)
+    in_template = check_template_spec(template, "spec.jobTemplate.spec", options, name=name, job_name=f"{name}-{'0' * 10}")
     warnings = list(_schedule_warnings(spec))
     if old is not None and same_meaning(template, mapping(mapping(mapping(old.get("spec")).get("jobTemplate")).get("spec"))):
         problems = [error for finding in in_template for error in finding.errors]

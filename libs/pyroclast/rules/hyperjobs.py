@@ -40,7 +40,8 @@ def _check_entries(spec: Mapping[str, Any], name: str, options: JobOptions) -> I
             yield untold(invalid(f"{path}.replicas", replicas, "must be greater than or equal to 0"))
         if mapping(entry.get("splitPolicy")).get("mode") == "auto":
             yield untold(unsupported(f"{path}.splitPolicy.mode", "auto", ("static",)))
-        for finding in check_template_spec(mapping(entry.get("templateSpec")), f"{path}.templateSpec", options, name=last):
+        template = mapping(entry.get("templateSpec"))
+        for finding in check_template_spec(template, f"{path}.templateSpec", options, name=last, job_name=last):
             errors = tuple(finding.errors)
             sentence = "; ".join(map(str, errors)) or finding.sentence.strip()
             yield Finding(f"{sentence};", errors, extra=True)

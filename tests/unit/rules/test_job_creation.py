@@ -8,7 +8,7 @@ import pytest
 
 from pyroclast.api.schedulers import Schedulers
 from pyroclast.lifecycle.plugins.made import made_for
-from pyroclast.rules import jobs
+from pyroclast.rules import cronjobs, hyperjobs, jobs, jobtemplates
 from pyroclast.rules.jobs.defaults import default_warnings
 from pyroclast.rules.jobs.warnings import class_warnings, scheduler_warnings
 from pyroclast.rules.lookups import JobOptions
@@ -477,6 +477,22 @@ def test_job_whose_objects_the_api_server_would_refuse_is_denied_at_the_field(
     verdict = jobs.validate_create(given, QUEUES, JobOptions(made=made_for))
     assert {cause.path for cause in verdict.causes} == paths, verdict.message
     assert words in verdict.message
+
+
+def test_template_whose_jobs_could_never_be_made_is_refused_where_it_is_written() -> None:
+    options = JobOptions(made=made_for)
+    mounts = job(task(template=mounting(*MOUNTS)), plugins={"svc": []})["spec"]
+    mounted = "tasks[0].template.spec.containers[0].volumeMounts"
+    (cause,) = jobtemplates.validate({"metadata": {"name": "my.template"}, "spec": mounts}, QUEUES, options).causes
+    assert cause.path == f"spec.{mounted}"
+    hyper = {"metadata": {"name": "h"}, "spec": {"replicatedJobs": [{"name": "a", "replicas": 1, "templateSpec": mounts}]}}
+    assert [cause.path for cause in hyperjobs.validate(hyper, options).causes] == [
+        f"spec.replicatedJobs[0].templateSpec.{mounted}"
+    ]
+    dotted = {"schedule": "@daily", "jobTemplate": {"spec": job(plugins={"svc": []})["spec"]}}
+    (cause,) = cronjobs.validate({"metadata": {"name": "my.cron"}, "spec": dotted}, (), options).causes
+    assert cause.path == "metadata.name"
+    assert 'Service "my.cron-' in str(cause)
 
 
 def test_job_with_every_plugin_and_a_volume_can_be_made_at_a_cost_without_its_replicas() -> None:

@@ -174,14 +174,18 @@ def _extra(findings: Iterable[Finding]) -> list[Finding]:
     return [replace(finding, extra=True) for finding in findings]
 
 
-def check_template_spec(spec: Mapping[str, Any], path: str, options: JobOptions = ANY_JOB, *, name: str) -> list[Finding]:
+def check_template_spec(
+    spec: Mapping[str, Any], path: str, options: JobOptions = ANY_JOB, *, name: str, job_name: str = "job"
+) -> list[Finding]:
     """Return all faults of the spec of a template at `path`, which is checked like the future Job, with its defaults.
 
     Rules for the Job's name are skipped, and those for its queue, which may be created later, except that it is not `root`.
+    `job_name`: the name of the future Job, or of one of them, if it is known, for the names of the objects that are made for it.
     """
     job = applied({"spec": spec}, default({"spec": spec}))
     findings = check_spec(job["spec"], path, options, name=name)
     if spec.get("queue") == ROOT_QUEUE:
         error = invalid(f"{path}.queue", ROOT_QUEUE, f"{ROOT_REFUSED}; name a queue below it")
         findings.append(Finding(f"{ROOT_REFUSED};", (error,), extra=True))
-    return findings
+    made = {**job, "metadata": {"name": job_name, "namespace": "default"}}
+    return findings or _extra(check_made(made, options, path))

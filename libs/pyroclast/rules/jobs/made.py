@@ -20,8 +20,11 @@ from pyroclast.rules.verdicts import Finding, untold
 _STEP: Final = re.compile(r"([^.\[]+)|\[(\d+)\]")
 
 
-def check_made(job: Mapping[str, Any], options: JobOptions) -> Iterator[Finding]:
-    """Yield the faults of the first object that the API server would refuse, of those that are made for a valid Job."""
+def check_made(job: Mapping[str, Any], options: JobOptions, path: str = "spec") -> Iterator[Finding]:
+    """Yield the faults of the first object that the API server would refuse, of those that are made for a valid Job.
+
+    `path`: where the user wrote the spec of the Job.
+    """
     spec, name = mapping(job.get("spec")), text(mapping(job.get("metadata")).get("name"))
     tasks = items(spec.get("tasks"))
     for maker, manifest, index in options.made(job) if name else ():
@@ -29,7 +32,7 @@ def check_made(job: Mapping[str, Any], options: JobOptions) -> Iterator[Finding]
             errors = list(_of_object(maker, manifest, name))
         else:
             template = mapping(mapping(tasks[index]).get("template"))
-            errors = list(_of_pod(manifest, template, f"spec.tasks[{index}].template", name))
+            errors = list(_of_pod(manifest, template, f"{path}.tasks[{index}].template", name))
         if errors:
             yield from map(untold, errors)
             return
