@@ -114,18 +114,26 @@ def _lines(job: Mapping[str, Any]) -> list[str]:
     queue = f", to queue {job['queue']}" if job["queue"] else ""
     shape = f"; {job['shape']}" if job["shape"] else ""
     reason = f" ({job['reason']}: {job['message']})" if job["reason"] and job["message"] else ""
+    tries = job.get("tries") or ()
+    in_tries = f" in {len(tries)} tries" if len(tries) > 1 else ""
     lines = [
         f"{'PodGroup' if is_native(job) else 'Job'} {job['namespace']}/{job['name']}, uid {job['uid']}",
         f"State:      {job['state']}{reason}",
         f"Submitted:  {job['submitted']} by {job['user']}{queue}",
-        f"Waited:     {_duration(job['waitedSeconds'])}",
-        f"Ran:        {_duration(job['elapsedSeconds'])}, until {job['ended'] or 'now'}",
+        f"Waited:     {_duration(job['waitedSeconds'])}{in_tries}",
+        f"Ran:        {_duration(job['elapsedSeconds'])}{in_tries}, until {job['ended'] or 'now'}",
         f"Pods:       {job['pods']} on {job['nodes']} nodes{where}, {job['retries']} retries{shape}",
     ]
     if job["owner"]:
         lines.append(f"Made by:    {job['owner']}{_told_of(job.get('madeBy'))}")
     usage = ", ".join(f"{hours_text(in_hours(name, amount))} {name}" for name, amount in job["asked"].items())
     lines.append(f"Hours held: {usage or '-'}")
+    if in_tries:
+        lines.append("Tries:")
+        for each in tries:
+            waited, ran = _duration(each["waitedSeconds"]), _duration(each["ranSeconds"])
+            why = f" ({each['message']})" if each["message"] else ""
+            lines.append(f"  {each['number']}  {each['since']}  waited {waited}, ran {ran}: {each['state']}{why}")
     for title, steps in (("Phases", job["phases"]), ("Waited for", job["causes"])):
         if steps:
             lines.append(f"{title}:")

@@ -119,8 +119,17 @@ composites: Final = Table(
 """CompositePodGroups. For a root, the columns from `phase` to `declared` describe the run of its whole tree, like a Job."""
 
 job_phases: Final = Table(
-    "job_phases", METADATA, _key("cluster"), _key("job"), _number_key("at"), _key("name"), _version(), _text("message")
+    "job_phases",
+    METADATA,
+    _key("cluster"),
+    _key("job"),
+    _number_key("at"),
+    _key("name"),
+    _version(),
+    Column("message", Text, info={"merge": Merge.FIRST}),
 )
+"""The phases of Jobs. `message`: of the present phase of a Job, which it keeps when the Job enters its next phase."""
+
 
 job_causes: Final = Table(
     "job_causes", METADATA, _key("cluster"), _key("job"), _number_key("at"), _key("name"), _version(), _text("message")

@@ -133,14 +133,15 @@ def job_facts(job: Job, now: int, *, is_deleted: bool) -> dict[str, Any]:
 def phase_facts(job: Job) -> list[dict[str, Any]]:
     """Return the rows of `job_phases`: the phases that the Job has reached.
 
-    The message of the phase in which a Job of a flow ended is what the Job put out, as JSON.
+    The message of the present phase is why the Job entered it; for a Job of a flow that has ended, what the Job put out, as JSON.
     """
-    rows, end = [], job.status.state.phase
-    outputs = outputs_of(job)[0] if end.is_finished else ""
+    rows, state = [], job.status.state
+    outputs = outputs_of(job)[0] if state.phase.is_finished else ""
+    why = outputs or clipped(": ".join(filter(None, (state.reason, state.message)))) or None
     for each in job.status.conditions:
         at = seconds(each.last_transition_time)
         if at is not None and each.status:
-            message = outputs if each.status == end and outputs else None
+            message = why if each.status == state.phase else None
             rows.append({"job": job.metadata.uid, "at": at, "name": clipped(each.status, 63), "message": message})
     return _thinned(rows)
 

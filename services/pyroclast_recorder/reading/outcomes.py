@@ -1,4 +1,4 @@
-"""How Jobs ended, how well their starts were predicted, and how much of their requests they used. Pure."""
+"""The tries of Jobs and how they ended, how well starts were predicted, and how much of the requests was used. Pure."""
 
 from __future__ import annotations
 
@@ -39,6 +39,61 @@ def state_of(job: Row, reasons: Collection[str | None]) -> str:
         is_over = job["removed"] is not None or job["ended"] is not None
         return "Removed" if is_over else phase
     return next((state for state, words in BY_REASON if words.intersection(reasons)), phase)
+
+
+@dataclass(slots=True)
+class Try:
+    """One try of a Job: it waits from `since`, runs from `started`, and ends at `ended` in `state`; None for what is not there.
+
+    `message`: why the try ended, as far as the phase of its end says it.
+    """
+
+    since: int
+    started: int | None = None
+    ended: int | None = None
+    state: str = ""
+    message: str | None = None
+
+    def waited(self, now: int) -> int:
+        """Return for how long the try waited, also before its pods existed, in seconds."""
+        return max(0, (self.started or self.ended or now) - self.since)
+
+    def ran(self, now: int) -> int | None:
+        """Return for how long the try ran, in seconds; None when it did not start."""
+        return None if self.started is None else max(0, (self.ended or now) - self.started)
+
+
+ENDS: Final = frozenset({"Completed", "Failed", "Aborted", "Terminated"})
+
+
+def tries_of(job: Row, phases: Iterable[Row], state: str) -> list[Try]:
+    """Return the tries of a Job, the oldest first. A restart, and the resumption of an aborted Job, begin a new one.
+
+    `phases`: the rows of `job_phases` of the Job, ordered by time. A Job without any has one try, from its own row. `state`: the
+    state of the Job, which is that of its last try.
+    """
+    if job["created"] is None:
+        return []
+    found = [Try(job["created"])]
+    has_phases = False
+    for phase in phases:
+        has_phases, at, name, last = True, phase["at"], phase["name"], found[-1]
+        if name in {"Restarting", "Pending", "Running"} and last.ended is not None:
+            found.append(last := Try(at))
+        if name == "Running":
+            last.started = at if last.started is None else last.started
+        elif name == "Restarting" and at > last.since:
+            last.ended, last.state, last.message = at, "Restarted", phase["message"]
+            found.append(Try(at))
+        elif name in ENDS:
+            last.ended, last.state, last.message = at, name, phase["message"]
+    last, end = found[-1], job["ended"] or job["removed"]
+    if not has_phases:
+        last.started = job["started"]
+    if end is not None and last.ended is None:
+        last.ended = max(last.since, end)
+    last.state = state
+    return found
 
 
 EVERY_SECONDS: Final = 3600

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
-from sqlalchemy import ColumnElement, and_, case, func, literal, or_, select
+from sqlalchemy import ColumnElement, Table, and_, case, func, literal, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast.api.types import JOBS, Key
@@ -41,9 +41,11 @@ from pyroclast_recorder.reading.outcomes import (
     RUNNING,
     STATES,
     Measured,
+    Try,
     measured_of,
     prediction_rows,
     state_of,
+    tries_of,
     use_of,
 )
 from pyroclast_recorder.reading.questions import HistoryQuestion, MinutesQuestion, UsageQuestion
@@ -95,8 +97,11 @@ async def history(
     newest_first = select(jobs).where(*where).order_by(jobs.c.created.desc(), jobs.c.version.desc()).limit(question.limit + 1)
     found = await read_rows(connection, newest_first)
     rows = found[: question.limit]
-    of_jobs = await _pods_of(connection, cluster, [row["uid"] for row in rows])
-    return [_job(row, of_jobs.get(row["uid"], ()), now) for row in rows], len(found) > question.limit
+    of_jobs = await _rows_of(connection, cluster, pods, [row["uid"] for row in rows])
+    again = [row["uid"] for row in rows if row["retries"] or any(pod["job_version"] for pod in of_jobs.get(row["uid"], ()))]
+    phases = await _rows_of(connection, cluster, job_phases, again)
+    items = [_job(row, of_jobs.get(row["uid"], ()), _ordered(phases.get(row["uid"], ())), now)[0] for row in rows]
+    return items, len(found) > question.limit
 
 
 def _has_state(state: str) -> ColumnElement[bool]:
@@ -134,25 +139,29 @@ async def key_of(connection: AsyncConnection, cluster: str, uid: str) -> Key | N
 
 
 async def tries(connection: AsyncConnection, cluster: str, namespace: str, name: str, now: int) -> list[dict[str, Any]]:
-    """Return the Jobs that had this name, at most 100, newest first, with their phases, causes, tasks and evictions."""
+    """Return the Jobs that had this name, at most 100, newest first, with their tries, phases, causes, tasks and evictions."""
     of_name = (jobs.c.cluster == cluster, jobs.c.namespace == namespace, jobs.c.name == name)
     newest = select(jobs).where(*of_name).order_by(jobs.c.created.desc(), jobs.c.version.desc())
     rows = await read_rows(connection, newest.limit(100))
-    of_jobs = await _pods_of(connection, cluster, [row["uid"] for row in rows])
+    uids = [row["uid"] for row in rows]
+    of_jobs, phases, causes = [await _rows_of(connection, cluster, table, uids) for table in (pods, job_phases, job_causes)]
     made_by = await _owners(connection, cluster, [row["owner_uid"] for row in rows if row["owner_uid"]])
     measured = await _measured(connection, cluster, [pod["uid"] for of_job in of_jobs.values() for pod in of_job])
-    return [
-        {
-            **_job(row, of_jobs.get(row["uid"], ()), now),
+    items = []
+    for row in rows:
+        of_job, steps = of_jobs.get(row["uid"], ()), _ordered(phases.get(row["uid"], ()))
+        item, tries_ = _job(row, of_job, steps, now)
+        more = {
             "madeBy": made_by.get(row["owner_uid"]),
-            "use": use_of(of_jobs.get(row["uid"], ()), measured, now),
-            "phases": await _steps(connection, job_phases, cluster, row["uid"]),
-            "causes": await _steps(connection, job_causes, cluster, row["uid"]),
-            "tasks": _tasks(of_jobs.get(row["uid"], ()), measured, now),
-            "evictions": _evictions(of_jobs.get(row["uid"], ())),
+            "use": use_of(of_job, measured, now),
+            "tries": _tries(tries_, of_job, now),
+            "phases": _steps(steps),
+            "causes": _steps(_ordered(causes.get(row["uid"], ()))),
+            "tasks": _tasks(of_job, measured, now),
+            "evictions": _evictions(tries_, of_job),
         }
-        for row in rows
-    ]
+        items.append(item | more)
+    return items
 
 
 async def usage(
@@ -342,10 +351,11 @@ async def gap_seconds(connection: AsyncConnection, cluster: str, since: int, unt
     return sum(min(end, until) - max(begin, since) for begin, end in found)
 
 
-async def _pods_of(connection: AsyncConnection, cluster: str, uids: Sequence[str]) -> Mapping[str, Sequence[Row]]:
+async def _rows_of(connection: AsyncConnection, cluster: str, table: Table, uids: Sequence[str]) -> Mapping[str, Sequence[Row]]:
+    """Return the rows of a table with a column `job`, by uid of the Job."""
     of_jobs: dict[str, list[Row]] = defaultdict(list)
     for begin in range(0, len(uids), 500):
-        chosen = select(pods).where(pods.c.cluster == cluster, pods.c.job.in_(uids[begin : begin + 500]))
+        chosen = select(table).where(table.c.cluster == cluster, table.c.job.in_(uids[begin : begin + 500]))
         for row in await read_rows(connection, chosen):
             of_jobs[row["job"]].append(row)
     return of_jobs
@@ -372,12 +382,42 @@ async def _measured(connection: AsyncConnection, cluster: str, uids: Sequence[st
     return measured_of(rows)
 
 
-async def _steps(connection: AsyncConnection, table: Any, cluster: str, job: str) -> list[dict[str, Any]]:  # noqa: ANN401
-    chosen = select(table).where(table.c.cluster == cluster, table.c.job == job)
-    found = sorted(await read_rows(connection, chosen), key=lambda row: (row["at"], _rank(row["name"]), row["name"]))
+def _ordered(steps: Iterable[Row]) -> list[Row]:
+    """Return phases or causes by time, without the steps of a trace."""
+    found = (row for row in steps if not trace_step(row["name"]))
+    return sorted(found, key=lambda row: (row["at"], _rank(row["name"]), row["name"]))
+
+
+def _steps(ordered: Iterable[Row]) -> list[dict[str, Any]]:
+    return [{"at": _time(row["at"]), "name": row["name"], "message": row["message"]} for row in ordered]
+
+
+def _tries(tries_: Sequence[Try], of_job: Sequence[Row], now: int) -> list[dict[str, Any]]:
+    """Return the tries of a Job in the form of the HTTP API, each with the pods that were created in it."""
+    of_try: dict[int, list[Row]] = defaultdict(list)
+    for pod in of_job:
+        of_try[_number_of(tries_, pod)].append(pod)
     return [
-        {"at": _time(row["at"]), "name": row["name"], "message": row["message"]} for row in found if not trace_step(row["name"])
+        {
+            "number": number,
+            "since": _time(each.since),
+            "waitedSeconds": each.waited(now),
+            "started": _time(each.started),
+            "ranSeconds": each.ran(now),
+            "ended": _time(each.ended),
+            "state": each.state,
+            "message": each.message,
+            "pods": len(of_try[number]),
+            "nodes": len({pod["node"] for pod in of_try[number] if pod["node"]}),
+        }
+        for number, each in enumerate(tries_, 1)
     ]
+
+
+def _number_of(tries_: Sequence[Try], pod: Row) -> int:
+    """Return the number of the try in which a pod was created: 1 for the first."""
+    created = pod["created"] or pod["bound"] or 0
+    return max(1, sum(each.since <= created for each in tries_))
 
 
 def _rank(name: str) -> int:
@@ -385,13 +425,16 @@ def _rank(name: str) -> int:
     return STATES.index(name) if name in STATES else 0
 
 
-def _job(job: Row, of_job: Sequence[Row], now: int) -> dict[str, Any]:
-    """Return a Job in the form of the HTTP API."""
+def _job(job: Row, of_job: Sequence[Row], phases: Sequence[Row], now: int) -> tuple[dict[str, Any], list[Try]]:
+    """Return a Job in the form of the HTTP API, and its tries. What it waited and ran is the sum over its tries."""
+    state = state_of(job, {pod["reason"] for pod in of_job})
+    tries_ = tries_of(job, phases, state)
     end = job["ended"] or job["removed"]
     began = job["started"]
+    runs = [seconds for each in tries_ if (seconds := each.ran(now)) is not None]
     codes = [pod["exit_code"] for pod in of_job if pod["exit_code"]]
     asked, doubtful = _sums(of_job, now)
-    return {
+    item = {
         "object": job["kind"] or JOBS.qualified,
         "namespace": job["namespace"],
         "name": job["name"],
@@ -400,15 +443,15 @@ def _job(job: Row, of_job: Sequence[Row], now: int) -> dict[str, Any]:
         "user": job["submitted_by"],
         "flow": job["owner_name"] if job["owner_kind"] == "JobFlow" else None,
         "owner": f"{job['owner_kind']}/{job['owner_name']}" if job["owner_kind"] else None,
-        "state": state_of(job, {pod["reason"] for pod in of_job}),
+        "state": state,
         "reason": job["reason"],
         "message": job["message"],
         "exitCode": max(codes, default=0 if end else None),
         "submitted": _time(job["created"]),
         "started": _time(began),
         "ended": _time(end),
-        "waitedSeconds": max(0, (began or end or now) - job["created"]) if job["created"] else None,
-        "elapsedSeconds": max(0, (end or now) - began) if began else None,
+        "waitedSeconds": sum(each.waited(now) for each in tries_) if tries_ else None,
+        "elapsedSeconds": sum(runs) if runs else None,
         "gangSize": job["gang_size"],
         "pods": len(of_job),
         "nodes": len({pod["node"] for pod in of_job if pod["node"]}),
@@ -421,6 +464,7 @@ def _job(job: Row, of_job: Sequence[Row], now: int) -> dict[str, Any]:
         "asked": asked,
         "doubtful": doubtful,
     }
+    return item, tries_
 
 
 def _declared(of_group: Sequence[Row]) -> str | None:
@@ -447,11 +491,17 @@ def _tasks(of_job: Sequence[Row], measured: Mapping[str, Mapping[str, Measured]]
     ]
 
 
-def _evictions(of_job: Sequence[Row]) -> list[dict[str, Any]]:
+def _evictions(tries_: Sequence[Try], of_job: Sequence[Row]) -> list[dict[str, Any]]:
     evicted = [pod for pod in of_job if pod["evicted_for"] is not None]
     evicted.sort(key=lambda pod: (pod["released_high"] or 0, pod["name"]))
     return [
-        {"at": _time(pod["released_high"]), "pod": pod["name"], "reason": pod["reason"], "message": pod["evicted_for"]}
+        {
+            "at": _time(pod["released_high"]),
+            "pod": pod["name"],
+            "reason": pod["reason"],
+            "message": pod["evicted_for"],
+            "try": _number_of(tries_, pod),
+        }
         for pod in evicted
     ]
 

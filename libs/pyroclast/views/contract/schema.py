@@ -184,6 +184,7 @@ class JobRecord(Record, frozen=True, kw_only=True):
     doubtful_cpu_hours: float | UnsetType | None = UNSET
     made_by: dict[str, Any] | UnsetType | None = UNSET
     use: dict[str, Any] | UnsetType = UNSET
+    tries: list[dict[str, Any]] | UnsetType = UNSET
     phases: list[Step] | UnsetType = UNSET
     causes: list[Step] | UnsetType = UNSET
     tasks: list[dict[str, Any]] | UnsetType = UNSET
