@@ -200,7 +200,7 @@ def _jobs(service: Service, settings: ControllerSettings, shared: Shared) -> lis
         lost_nodes=LostNodes(shared.client, shared.caches.pods, patience) if patience else None,
         own_schedulers=settings.scheduler_name,
     )
-    watch = JobWatch(shared, queue, memories)
+    watch = JobWatch(shared, queue, memories, partial(service.watch, is_needed=False))
     given = CommandController(shared, targets, orders, commands)
     reason = JobEventReason.JOB_STATUS_ERROR.value
     return [

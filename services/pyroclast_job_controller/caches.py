@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.records import (
+    BatchJob,
     Command,
     Job,
     Namespace,
@@ -21,6 +22,7 @@ from pyroclast.api.records import (
     Record,
 )
 from pyroclast.api.types import (
+    BATCH_JOBS,
     COMMANDS,
     JOBS,
     NAMESPACES,
@@ -36,6 +38,7 @@ from pyroclast.kube.lease.scheduler_leases import SchedulerLeases
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import GROUP, Recent
 from pyroclast.lifecycle.gang import members, orphans
+from pyroclast.lifecycle.job import after
 from pyroclast.runtime.controllers import ControllerContext
 from pyroclast.runtime.in_process.pod_additions import PodAdditions
 from pyroclast.runtime.in_process.queues import QueueCache
@@ -57,6 +60,11 @@ NODE: Final = "node"
 OWNER: Final = "owner"
 """Name of the index of Jobs, and of pods without a Job, by the UID of their controller."""
 
+AWAITED: Final = "awaited"
+"""Name of the index of Jobs by the earlier Jobs for which they wait, see `after.awaited`."""
+LABEL: Final = "label"
+"""Name of the index of Jobs and native Jobs by their namespace, and by their namespace with each label."""
+
 TARGET: Final = "target"
 """Name of the index of Commands by the name of their target."""
 
@@ -69,6 +77,7 @@ class Caches:
 
     def __init__(self, client: Client, clock: Callable[[], float], schedulers: Sequence[str] = ()) -> None:
         by = {QUEUE: _queue_of_job, CLAIM: _claims_of_job, OWNER: controller_of, HYPER_JOB: _hyper_job_of}
+        by |= {AWAITED: after.awaited, LABEL: _labels_of}
         of_job = {GROUP: _owner_of, ORPHAN: _group_of_orphan, NODE: _node_of}
         of_group = {QUEUE: _queue_of_group, ORPHAN: _job_of_orphan}
         self.jobs = Recent(Informer(client, JOBS, Job, indexers=by), clock)
@@ -87,6 +96,10 @@ class Caches:
         """Watched only if a controller requests it with `watch`."""
         self.nodes: Informer[NodeHealth] = Informer(client, NODES, NodeHealth)
         """Watched only if a controller requests it with `watch`."""
+        self.batch_jobs: Informer[BatchJob] = Informer(client, BATCH_JOBS, BatchJob, indexers={LABEL: _labels_of})
+        """Watched only if a controller requests it with `watch`, or a Job waits for a native Job."""
+        self.departed: dict[str, str] = {}
+        """The last phases of deleted Jobs for which others wait, by UID."""
         self.additions = PodAdditions(client)
         self.informers: list[Informer[Any]] = [
             self.jobs.informer,
@@ -112,6 +125,17 @@ class Caches:
         informers = self.optional if optional else self.informers
         if informer not in informers:
             informers.append(informer)
+
+
+def label_key(namespace: str, labels: Mapping[str, str]) -> str:
+    """Return the value of the index LABEL for the first of `labels`; for all objects of the namespace without labels."""
+    key = min(labels, default="")
+    return f"{namespace}/{key}={labels[key]}" if key else namespace
+
+
+def _labels_of(record: Record) -> Iterable[str]:
+    meta = record.metadata
+    return (meta.namespace, *(f"{meta.namespace}/{key}={value}" for key, value in meta.labels.items()))
 
 
 def _queue_of_job(job: Job) -> Iterable[str]:

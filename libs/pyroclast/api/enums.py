@@ -117,6 +117,10 @@ class JobReason(StrEnum):
     VOLUME_CLAIM_NOT_FOUND = "VolumeClaimNotFound"
     NOT_ENOUGH_PODS = "NotEnoughPods"
     RUN_TIME_LIMIT = "RunTimeLimit"
+    DEADLINE = "DeadlineExceeded"
+    SUSPENDED = "Suspended"
+    WAITS_FOR_JOB = "WaitsForJob"
+    DEPENDENCY_NEVER_SATISFIED = "DependencyNeverSatisfied"
 
 
 class JobEventReason(StrEnum):
@@ -136,6 +140,7 @@ class JobEventReason(StrEnum):
     NO_SCHEDULER = "NoScheduler"
     SCHEDULING_TAKEN_OVER = "SchedulingTakenOver"
     POD_GROUP_NOT_PUBLISHED = "PodGroupNotPublished"
+    SUSPENDED = "Suspended"
 
 
 class PodPhase(StrEnum):

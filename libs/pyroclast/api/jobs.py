@@ -190,7 +190,7 @@ class JobSpec(WireModel):
     """Whether the Job has no pods at present."""
     managed_by: Annotated[str, MaxLen(63)] | None = None
     """The controller of the Job, as in `batch/v1`; Pyroclast leaves the Jobs of other controllers alone."""
-    after: list[After] | None = None
+    after: Annotated[list[After], MaxLen(32)] | None = None
     """The Jobs that must reach a condition before this Job starts."""
     after_policy: AfterPolicy | None = None
     """What happens when `after` can never be satisfied: Fail, which is the default, or Wait."""
@@ -323,6 +323,28 @@ class ArrayStatus(WireModel):
     """How often the pod of an index failed, by index, only of unfinished indexes."""
 
 
+class AfterJob(WireModel):
+    """The last known state of an earlier Job, which stays when the earlier Job is deleted."""
+
+    name: str
+    """Name of the earlier Job."""
+    uid: str | None = None
+    """UID of the earlier Job."""
+    phase: str | None = None
+    """Its phase: Running, Completed, Failed or Terminated; absent when it has not started."""
+    gone: bool | None = None
+    """Whether the earlier Job was deleted."""
+
+
+class AfterStatus(WireModel):
+    """The state of one entry of `spec.after`, in the same order."""
+
+    met: bool | None = None
+    """Whether the earlier Jobs have reached the condition; that stays so."""
+    jobs: list[AfterJob] | None = None
+    """The earlier Jobs; for a selector at most 100, those that prevent the start first."""
+
+
 class JobStatus(WireModel):
     """The observed state of a Job."""
 
@@ -348,6 +370,10 @@ class JobStatus(WireModel):
     """How often all pods were deleted; a pod carries the version of the Job at its creation."""
     retry_count: Count | None = None
     """How often the Job was restarted."""
+    start_time: Time | None = None
+    """When the Job began to run, since its last restart or suspension; `maxRunTime` counts from this time."""
+    after: list[AfterStatus] | None = None
+    """The state of each entry of `spec.after`."""
     restart_time: Time | None = None
     """When the last restart began, or the time before which no pod is created for a restart."""
     running_duration: Duration | None = None

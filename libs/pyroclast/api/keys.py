@@ -42,6 +42,13 @@ CREATED_BY_JOB_TEMPLATE: Final = "volcano.sh/createdByJobTemplate"
 CREATED_BY_JOB_FLOW: Final = "volcano.sh/createdByJobFlow"
 JOB_FORWARDING: Final = "volcano.sh/job-forwarding"
 
+# Jobs: who suspended them. Pods: when they are ended, and which signal comes before; only in Pyroclast
+FLOW_SUSPENDED: Final = "flow.volcano.sh/suspended"  # on a Job that was suspended together with its flow
+KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"  # a label
+SIGNAL_BEFORE: Final = "pyroclast.dev/signal-before"  # such as 60s USR1
+MAX_RUN_TIME: Final = "pyroclast.dev/max-run-time"  # after the start of the pod, where the start of the Job is not known yet
+ENDS_AT: Final = "pyroclast.dev/ends-at"  # an RFC 3339 time
+
 # Jobs of HyperJobs, and the namespaces that accept them; only in Pyroclast
 HYPER_JOB: Final = "training.volcano.sh/hyperjob"
 HYPER_JOB_FINALIZER: Final = "training.volcano.sh/hyperjob"  # on a HyperJob until its Jobs in other namespaces are gone

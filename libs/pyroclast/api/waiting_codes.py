@@ -54,8 +54,17 @@ CODES: Final[Mapping[PendingReason, CodeFacts]] = {
     PendingReason.SUSPENDED: CodeFacts(
         _BEFORE,
         _USER,
-        "A Command suspended the Job (`AbortJob`, `vcctl job suspend`).",
-        "resume the Job: vcctl job resume -N NAME",
+        "`spec.suspend` of the Job is true, or a Command suspended the Job (`AbortJob`, `vcctl job suspend`). The sentence says "
+        "which.",
+        "set spec.suspend to false; after a Command: vcctl job resume -N NAME",
+    ),
+    PendingReason.WAITS_FOR_JOB: CodeFacts(
+        _BEFORE,
+        _USER,
+        "The Job runs after other Jobs (`spec.after`), which the sentence names with their phases. Never: one of them can no "
+        "longer do what the Job waits for, and `spec.afterPolicy` is `Wait`. See "
+        "[Jobs after Jobs](how-to/run-a-job-after-another.md).",
+        "see the named Jobs: vcctl explain NAME",
     ),
     PendingReason.WAITS_FOR_TASK: CodeFacts(
         _BEFORE,
@@ -313,7 +322,7 @@ with "not now" means that the Job starts when other Jobs end or are evicted.
 _SLURM: Final[tuple[tuple[str, tuple[PendingReason, ...]], ...]] = (
     ("Resources", (PendingReason.CLUSTER_FULL, PendingReason.NODES_FULL)),
     ("Priority", (PendingReason.BEHIND_ANOTHER,)),
-    ("Dependency", (PendingReason.WAITS_FOR_TASK, PendingReason.WAITS_FOR_ENTRY)),
+    ("Dependency", (PendingReason.WAITS_FOR_JOB, PendingReason.WAITS_FOR_TASK, PendingReason.WAITS_FOR_ENTRY)),
     ("AssocGrp…, QOSGrp…", (PendingReason.QUEUE_FULL, PendingReason.BUDGET_SPENT)),
     ("Assoc…PerUser, QOSMax…PerUser…", (PendingReason.PERSON_LIMIT,)),
     ("ReqNodeNotAvail", (PendingReason.NO_NODE_ALLOWED, PendingReason.NODES_REFUSE)),

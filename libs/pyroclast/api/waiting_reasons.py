@@ -16,6 +16,7 @@ class PendingReason(StrEnum):
     """
 
     SUSPENDED = "Suspended"
+    WAITS_FOR_JOB = "WaitsForJob"
     WAITS_FOR_TASK = "WaitsForTask"
     WAITS_FOR_ENTRY = "WaitsForEntry"
     CLAIM_MISSING = "ClaimMissing"

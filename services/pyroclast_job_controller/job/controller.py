@@ -14,6 +14,7 @@ from pyroclast.kube.basics.errors import Conflict, NotFound
 from pyroclast.kube.watch.own_writes import LIFETIME
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.effects import DeletePods, Notice, normal, warning
+from pyroclast.lifecycle.gang.members import is_managed_elsewhere
 from pyroclast.lifecycle.job import delays, job_events, tracked_pods, waits
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, RequestedAction
@@ -68,6 +69,9 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
         await super().reconcile(key)
 
     async def _reconcile(self, key: Key, memory: JobMemory) -> None:
+        known = self._caches.jobs.get(key)
+        if known is not None and is_managed_elsewhere(known):
+            return  # another controller creates its pods and writes its status
         if self._now() < memory.closed_until:
             self._queue.add_at(key, memory.closed_until)
             return

@@ -6,7 +6,7 @@ from typing import Final
 
 import structlog
 
-from pyroclast.api.enums import FlowPhase
+from pyroclast.api.enums import AfterKind, FlowPhase
 from pyroclast.api.records import Job, JobFlow
 from pyroclast.api.types import JOB_FLOWS, JOBS, Key
 from pyroclast.kube.basics.errors import Conflict, NotFound
@@ -14,8 +14,11 @@ from pyroclast.kube.http.batches import SharedReads
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.flow.jobs import controlling_flow, is_owned, retries_of
+from pyroclast.lifecycle.gang.members import is_managed_elsewhere
+from pyroclast.lifecycle.job import after
 from pyroclast.lifecycle.times import parse_time
 from pyroclast_job_controller.caches import Shared
+from pyroclast_job_controller.job.earlier import waiting_for
 
 log = structlog.get_logger()
 
@@ -60,6 +63,10 @@ class ExpiryController:
             log.info("job.deletion_deferred", job=str(key), reason="its flow does not record yet how it ended")
             self._queue.add_rate_limited(key)
             return
+        if any(not after.notes(waiting, job) for waiting in waiting_for(self._caches, AfterKind.JOB, job)):
+            log.info("job.deletion_deferred", job=str(key), reason="a Job that waits for it does not record yet how it ended")
+            self._queue.add_rate_limited(key)
+            return
         try:
             await self._client.delete(JOBS, key, uid=job.metadata.uid, propagation="Foreground")
         except (NotFound, Conflict):
@@ -102,10 +109,12 @@ def end_is_recorded(flow: JobFlow | None, job: Job) -> bool:
 def expires_at(job: Job) -> float | None:
     """Return when `ttlSecondsAfterFinished` of `job` is over, in seconds since the epoch.
 
-    None when the Job has no such field, is not finished, or is being deleted. An aborted Job is not finished, because it may be
-    resumed.
+    None when the Job has no such field, is not finished, is being deleted, or belongs to another controller. An aborted Job is
+    not finished, because it may be resumed.
     """
     ttl, state = job.spec.ttl_seconds_after_finished, job.status.state
+    if is_managed_elsewhere(job):
+        return None
     if ttl is None or job.metadata.is_terminating or not state.phase.is_finished or not state.last_transition_time:
         return None
     return parse_time(state.last_transition_time) + ttl

@@ -18,13 +18,14 @@ from pyroclast.lifecycle.effects import Slot
 from pyroclast.lifecycle.gang import members, seating
 from pyroclast.lifecycle.gang.members import ObservedPods
 from pyroclast.lifecycle.gang.podgroups import Inherited
-from pyroclast.lifecycle.job import tracked_pods
+from pyroclast.lifecycle.job import after, tracked_pods
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, Remembered, RequestedAction
 from pyroclast.lifecycle.job.job_events import MOST_OCCURRENCES, Occurrence, Response
 from pyroclast.resources.pods import Additions
 from pyroclast.runtime.reconciler import Memories, Memory
 from pyroclast_job_controller.blocked import Blocked, Cause, pause_after
 from pyroclast_job_controller.caches import Caches
+from pyroclast_job_controller.job import earlier
 from pyroclast_job_controller.plugins.registry import marks_of
 
 HALF_GANG: Final = 30.0
@@ -230,6 +231,7 @@ def facts_of(
     nodes = {pod.spec.node_name for pod in caches.pods.members(job.metadata.uid).values() if pod.spec.node_name}
     silent = {name: node.silent_since for name in nodes if (node := caches.nodes.get(Key("", name))) and node.silent_since}
     claims = (volume.volume_claim_name for volume in job.spec.volumes if volume.volume_claim_name)
+    waits = after.is_waiting(job) and not job.status.state.phase.is_finished
     return JobFacts(
         job,
         now,
@@ -245,6 +247,9 @@ def facts_of(
         schedulers=schedulers,
         silent_nodes=silent,
         own_schedulers=own_schedulers,
+        earlier=earlier.states(caches, job) if waits else (),
+        departed=caches.departed,
+        cycle=tuple(after.cycle_of(job, partial(earlier.jobs_of, caches))) if waits else (),
     )
 
 

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from pyroclast.api.enums import JobPhase, PodGroupPhase
+from collections.abc import Callable
+from typing import Any
+
+from pyroclast.api.enums import AfterKind, JobPhase, PodGroupPhase
 from pyroclast.api.records import Job, NodeHealth, PersistentVolumeClaim, Pod, PodGroup, Queue
 from pyroclast.api.types import JOBS, Key
+from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.gang import members, orphans, podgroups
 from pyroclast.lifecycle.job import job_events, tracked_pods, waits
 from pyroclast_job_controller.caches import CLAIM, NODE, QUEUE, Shared
+from pyroclast_job_controller.job.earlier import EarlierJobs
 from pyroclast_job_controller.job.memory import JobMemories
 
 
 class JobWatch:
     """Queues the keys of Jobs after changes, and remembers deletions, which no object shows when the Job is reconciled."""
 
-    def __init__(self, shared: Shared, queue: ShardedQueue[Key], memories: JobMemories) -> None:
+    def __init__(
+        self, shared: Shared, queue: ShardedQueue[Key], memories: JobMemories, start: Callable[[Informer[Any]], object]
+    ) -> None:
         self._caches, self._shards, self._metrics, self._now = shared.caches, shared.shards, shared.metrics, shared.now
         self._queue, self._memories = queue, memories
         caches = shared.caches
+        self._earlier = EarlierJobs(caches, queue, start)
         caches.jobs.informer.on_change(self._job)
         caches.pods.informer.on_change(self._pod)
         caches.groups.informer.on_change(self._group)
@@ -35,6 +43,7 @@ class JobWatch:
             self._queue.add(job.key)
 
     def _job(self, old: Job | None, new: Job | None) -> None:
+        self._earlier.changed(AfterKind.JOB, old, new)
         if new is not None:
             if old is None or not self._caches.jobs.is_echo(new):
                 self._queue.add(new.key)

@@ -34,7 +34,7 @@ class Owners:
         self._client: Client = shared.client
         self.informers: dict[ResourceType, Informer[Any]] = {}
         for kind, record in _WATCHED.items():
-            self.informers[kind] = Informer(shared.client, kind, record)
+            self.informers[kind] = shared.caches.batch_jobs if kind is BATCH_JOBS else Informer(shared.client, kind, record)
             shared.caches.watch(self.informers[kind], optional=True)
 
     def workload(self, namespace: str, owner: OwnerReference) -> Workload | None:

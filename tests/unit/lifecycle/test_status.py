@@ -112,6 +112,10 @@ FULL = {
     "waiting": {"code": "QueueFull", "since": CREATED, "start": ["x", "y", "z"]},
     "outputs": [{"task": "a", "index": 1, "message": "0.9"}],
     "outputsOmitted": "too long",
+    "startTime": CREATED,
+    "after": [{"met": True, "jobs": [{"name": "build", "uid": "u", "phase": "Completed", "gone": True}]}],
+    "arrays": {"a": {"completed": "0-3"}},
+    "failedPods": 11,
 }
 
 

@@ -1,8 +1,8 @@
-"""The record of native Jobs of Kubernetes with their end, which only the recorder reads."""
+"""The record of native Jobs of Kubernetes with the scheduler of their pods, which only the recorder reads."""
 
 from __future__ import annotations
 
-from pyroclast.api.records.meta import Condition, Wire
+from pyroclast.api.records.meta import Wire
 from pyroclast.api.records.workloads import BatchJob, BatchJobSpec
 
 
@@ -24,14 +24,7 @@ class JobSpec(BatchJobSpec, frozen=True, kw_only=True):
     template: JobTemplate = JobTemplate()
 
 
-class JobStatus(Wire, frozen=True, kw_only=True):
-    """The status of a Job; the conditions of type `Complete` and `Failed` end the Job."""
-
-    conditions: tuple[Condition, ...] = ()
-
-
 class Job(BatchJob, frozen=True, kw_only=True):
     """A native Job of Kubernetes."""
 
     spec: JobSpec = JobSpec()
-    status: JobStatus = JobStatus()

@@ -7,7 +7,7 @@ bytes; otherwise a whole page of a list stays in memory.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -104,10 +104,10 @@ class JobRetry(Wire, frozen=True, kw_only=True):
 
 
 class After(Wire, frozen=True, kw_only=True):
-    """The Jobs for which a Job waits: one by name, or those whose labels the selector, raw JSON, matches."""
+    """The Jobs for which a Job waits: one by name, or those whose labels the selector matches."""
 
     job: str = ""
-    selector: msgspec.Raw = msgspec.Raw()
+    selector: Mapping[str, Any] | None = None
     kind: AfterKind = AfterKind.JOB
     condition: AfterCondition = AfterCondition.SUCCEEDED
     index: AfterIndex | None = None
@@ -234,6 +234,22 @@ class ArrayStatus(Wire, frozen=True, kw_only=True):
     failures: Mapping[str, int] = {}
 
 
+class AfterJob(Wire, frozen=True, kw_only=True):
+    """The last known state of an earlier Job. `phase` is empty before its start."""
+
+    name: str = ""
+    uid: str = ""
+    phase: str = ""
+    gone: bool = False
+
+
+class AfterStatus(Wire, frozen=True, kw_only=True):
+    """The state of one entry of `spec.after`."""
+
+    met: bool = False
+    jobs: tuple[AfterJob, ...] = ()
+
+
 class JobStatus(Wire, frozen=True, kw_only=True):
     """The observed state of a Job."""
 
@@ -248,6 +264,8 @@ class JobStatus(Wire, frozen=True, kw_only=True):
     unknown: int = 0
     version: int = 0
     retry_count: int = 0
+    start_time: str | None = None
+    after: tuple[AfterStatus, ...] = ()
     restart_time: str | None = None
     running_duration: str | None = None
     controlled_resources: Mapping[str, str] = {}

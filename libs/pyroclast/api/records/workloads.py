@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pyroclast.api.records.meta import ObjectRecord, Wire
+from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
 
 
 class ReplicaSetSpec(Wire, frozen=True, kw_only=True):
@@ -96,12 +96,29 @@ class BatchJobSpec(Wire, frozen=True, kw_only=True):
     scheduling: JobScheduling | None = None
 
 
+class BatchJobStatus(Wire, frozen=True, kw_only=True):
+    """How many pods of a Job are ready or have ended, and the conditions of the Job."""
+
+    ready: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
 class BatchJob(ObjectRecord, frozen=True, kw_only=True):
     """A native Job of Kubernetes."""
 
     ESSENTIAL: ClassVar = ("spec.parallelism", "spec.suspend")
 
     spec: BatchJobSpec = BatchJobSpec()
+    status: BatchJobStatus = BatchJobStatus()
+
+    @property
+    def phase(self) -> str:
+        """The phase in the words of Pyroclast's Jobs: Completed, Failed, Running, or empty before the first pod runs."""
+        ends = {"Complete": "Completed", "Failed": "Failed"}
+        found = next((ends[each.type] for each in self.status.conditions if each.status == "True" and each.type in ends), "")
+        return found or ("Running" if self.status.ready or self.status.succeeded or self.status.failed else "")
 
     @property
     def size(self) -> int:

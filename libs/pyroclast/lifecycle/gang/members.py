@@ -19,6 +19,7 @@ from pyroclast.api import keys
 from pyroclast.api.enums import PodPhase
 from pyroclast.api.records import Job, JobSpec, Meta, OwnerReference, Pod, Task
 from pyroclast.api.types import JOBS, Key
+from pyroclast.lifecycle.times import lenient_seconds
 
 
 def needed_pods(task: Task) -> int:
@@ -34,6 +35,21 @@ def min_available(spec: JobSpec) -> int:
 def total_replicas(spec: JobSpec) -> int:
     """Return the desired number of pods of the Job."""
     return sum(task.replicas for task in spec.tasks)
+
+
+def estimate(spec: JobSpec) -> str | None:
+    """Return the estimate of the Job's run time, which is at most `maxRunTime`; None without either."""
+    given, most = spec.running_estimate, spec.max_run_time
+    return given if not most or (given and lenient_seconds(given) <= lenient_seconds(most)) else most
+
+
+OURS: Final = "batch.volcano.sh/job-controller"
+"""The value of `spec.managedBy` that stands for the Job controller of Pyroclast, as an absent value does."""
+
+
+def is_managed_elsewhere(job: Job) -> bool:
+    """Whether the controller of another program manages `job`."""
+    return job.spec.managed_by not in ("", OURS)
 
 
 def is_ours(job: Job, meta: Meta) -> bool:

@@ -69,8 +69,8 @@ def manifest(job: Job, priorities: Mapping[str, int], additions: Additions = NO_
     annotations = {key: value for key, value in job.metadata.annotations.items() if key not in _OWN}
     if job.status.version:
         annotations[keys.JOB_VERSION] = str(job.status.version)
-    if job.spec.running_estimate:
-        annotations[keys.RUNNING_ESTIMATE] = job.spec.running_estimate
+    if estimate := members.estimate(job.spec):
+        annotations[keys.RUNNING_ESTIMATE] = estimate
     if why := plan.deadlock(job.spec):
         annotations[keys.WAITS_FOR_TASK] = why
     spec: dict[str, Any] = {

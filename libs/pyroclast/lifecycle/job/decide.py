@@ -30,7 +30,7 @@ from pyroclast.lifecycle.effects import (
 from pyroclast.lifecycle.gang import members, plan, podgroups, seating
 from pyroclast.lifecycle.gang.members import min_available
 from pyroclast.lifecycle.gang.plan import Keep
-from pyroclast.lifecycle.job import delays, outputs, policy_decisions, preparation, run_time, status, tracked_pods, waits
+from pyroclast.lifecycle.job import delays, holds, outputs, policy_decisions, preparation, run_time, status, tracked_pods, waits
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, RequestedAction
 from pyroclast.lifecycle.job.job_events import Response, last_failure
 from pyroclast.lifecycle.job.phase_transitions import (
@@ -95,12 +95,13 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
     begins, asked = _restart_begins(facts.job, facts.now), facts.memory.asked_since
     times = [response.due for response in pending.later]
     times += [begins] if begins is not None else []
-    times += [end] if (end := run_time.ends_at(facts)) is not None and end > facts.now else []
+    times += run_time.ends(facts)
     times += [asked + seating.ANSWER_SECONDS] if asked is not None and not _is_late(facts) else []
+    times += [facts.now] if holds.is_released_by(facts, following) else []
     cause = pending.answer.cause if pending.answer else None
     return JobDecision(
         effects,
-        with_waiting(facts, following) if following is not None else None,
+        with_waiting(facts, run_time.with_start(facts, following)) if following is not None else None,
         conclusive=step.conclusive,
         notices=step.notices,
         armed=pending.later,
@@ -172,7 +173,9 @@ def _announced(phase: JobPhase, answer: PolicyAction, order: RequestedAction | N
     if order is not None and order.command:
         what = f"Start to execute command {order.action}, and clean it up to make sure executed not more than once."
         yield normal(JobEventReason.COMMAND_ISSUED, what)
-    if nothing := meaningless(phase, answer.action):
+    if suspended := holds.announcement(answer.reason, answer.message):
+        yield suspended
+    elif nothing := meaningless(phase, answer.action):
         yield warning(JobEventReason.COMMAND_ISSUED, f"{answer.action} had no effect: {nothing}")
     else:
         yield normal(JobEventReason.EXECUTE_ACTION, f"Start to execute action {answer.action} ")
@@ -253,13 +256,19 @@ def _synchronise(facts: JobFacts, pending: PendingActions, *, idle: bool, has_ac
         rejected = any(map(members.never_ran, marked))
         return JobDecision(status=_restarting(facts, reason, message, marked, rejected=rejected))
     counts = _counted(facts)
+    held = bool(holds.hold(facts))
     change = following_phase(phase, job.spec, counts, job.status.retry_count)
-    cut_off = plan.cut_off(job, facts.pods) if change is None and phase in (JobPhase.PENDING, JobPhase.RUNNING) else {}
+    if held and phase is JobPhase.PENDING:
+        change = holds.failure(facts)
+    is_open = not held and change is None and phase in (JobPhase.PENDING, JobPhase.RUNNING)
+    cut_off = plan.cut_off(job, facts.pods) if is_open else {}
     if cut_off and not plan.can_create(job, facts.pods):
         change = after_cut_off(job.spec, counts, cut_off)
     due = pending.keeps_open() if change and change.to in _ENDS and phase is not JobPhase.RESTARTING else None
     if due is not None:
         change = None
+    if (change is None or change.to not in _ENDS) and (over := run_time.failure(facts)) is not None:
+        change = over
     if change and change.to in _ENDS:
         if marked and not idle:  # pods that were marked for a restart are deleted, although no pod replaces them
             return JobDecision((DeletePods(plan.victims_of(marked)),), conclusive=False)
@@ -268,9 +277,9 @@ def _synchronise(facts: JobFacts, pending: PendingActions, *, idle: bool, has_ac
         change = None  # a restart whose first write failed may keep the Job from ending
     if (half := _half_gang(facts, counts)) and not idle:
         return JobDecision((DeletePods(plan.victims_of(half), gives_back=True),), conclusive=False)
-    obstacle = preparation.obstacle(facts)
+    obstacle = "" if held else preparation.obstacle(facts)
     is_early = _restart_begins(job, facts.now) is not None
-    effects = _wanted(facts, blocked=bool(obstacle) or facts.memory.held or is_early)
+    effects = _wanted(facts, blocked=bool(obstacle) or held or facts.memory.held or is_early)
     if effects and not idle:
         return JobDecision(effects, conclusive=False, obstacle=obstacle)
     awaits = seating.awaits_placement(facts.group)
@@ -364,14 +373,14 @@ def _synchronised(
     )
     if change:
         following = status.entering(following, change.to, change.reason or "", change.message)
-    following = waits.explained(facts, following, due, cut_off)
+    following = waits.explained(facts, holds.with_after(facts, following), due, cut_off)
     return None if status.is_same(last, following) else status.synchronised(following, facts.now)
 
 
 def _ended(facts: JobFacts, counts: Counts, change: Change) -> JobStatus:
     """Return the status of a Job that ends. The higher version makes all remaining pods belong to an older version."""
     last = facts.job.status
-    following = msgspec.structs.replace(status.counted(last, counts), version=last.version + 1)
+    following = msgspec.structs.replace(status.counted(holds.with_after(facts, last), counts), version=last.version + 1)
     message = change.message
     if change.to is JobPhase.FAILED:  # users need to know why the Job failed
         cause = f"{last.state.message}; " if last.state.phase is JobPhase.RESTARTING and last.state.message else ""
@@ -407,7 +416,9 @@ def _release(facts: JobFacts, *, idle: bool) -> JobDecision:
         kept = {key: value for key, value in last.controlled_resources.items() if key not in marks}
         following = msgspec.structs.replace(following, controlled_resources=kept)
     change = following_phase(last.state.phase, job.spec, counts, last.retry_count)
-    if change:
+    if change and (suspended := holds.stopped(last)):
+        following = waits.explained(facts, status.entering(following, suspended.to, suspended.reason or "", suspended.message))
+    elif change:
         before = waits.without_hanging(last.state.message)
         cause = f"{before}; " if before else ""  # users still need to know why the Job ended
         reason = last.state.reason if change.to is JobPhase.TERMINATED else change.reason  # the reason shows who ended the Job

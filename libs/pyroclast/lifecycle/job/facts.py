@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyroclast.api.enums import JobReason
-from pyroclast.api.records import Job, JobStatus, PodGroup, Queue
+from pyroclast.api.records import AfterJob, Job, JobStatus, PodGroup, Queue
 from pyroclast.api.schedulers import Schedulers
 from pyroclast.lifecycle.effects import Effect, Notice, Slot
 from pyroclast.lifecycle.gang.members import ObservedPods
@@ -91,6 +91,12 @@ class JobFacts:
     """When each node with pods of the Job that does not answer stopped to answer, by name, as an API timestamp."""
     own_schedulers: frozenset[str] = frozenset()
     """The names of the schedulers that this controller works with."""
+    earlier: tuple[tuple[AfterJob, ...] | None, ...] = ()
+    """The existing Jobs that each entry of `spec.after` means, None when they are unknown; empty when the Job waits for none."""
+    departed: Mapping[str, str] = field(default_factory=dict)
+    """The last phase of ended Jobs that were deleted, by UID, at least of those for which the Job waits."""
+    cycle: tuple[str, ...] = ()
+    """The names of Jobs that wait for each other, with this Job; empty without such a cycle."""
 
 
 @dataclass(frozen=True, slots=True)

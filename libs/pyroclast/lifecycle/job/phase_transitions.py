@@ -100,7 +100,7 @@ PROGRESS: Final[Mapping[JobPhase, tuple[JobPhase, ...]]] = {
     JobPhase.PENDING: (JobPhase.RUNNING, JobPhase.FAILED),
     JobPhase.RUNNING: (JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.PENDING),
     JobPhase.RESTARTING: (JobPhase.PENDING, JobPhase.FAILED),
-    JobPhase.ABORTING: (JobPhase.ABORTED,),
+    JobPhase.ABORTING: (JobPhase.ABORTED, JobPhase.PENDING),
     JobPhase.COMPLETING: (JobPhase.COMPLETED,),
     JobPhase.TERMINATING: (JobPhase.TERMINATED,),
     **dict.fromkeys((JobPhase.ABORTED, JobPhase.COMPLETED, JobPhase.TERMINATED, JobPhase.FAILED), ()),

@@ -12,7 +12,7 @@ from pyroclast.api.records import Pod
 from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.gang.plan import Keep
 from pyroclast.lifecycle.gang.pods import partition_of
-from pyroclast.lifecycle.job import delays, run_time
+from pyroclast.lifecycle.job import delays, holds, run_time
 from pyroclast.lifecycle.job.facts import JobFacts, RequestedAction
 from pyroclast.lifecycle.job.job_events import Occurrence, Response, observed, respond
 from pyroclast.lifecycle.job.phase_transitions import PhaseWork, has_effect, is_ending, move
@@ -112,8 +112,8 @@ def runs_again(answer: PolicyAction, facts: JobFacts) -> Mapping[str, Collection
 
 
 def _ordered(facts: JobFacts) -> PolicyAction | None:
-    """Return the oldest action of a Command or of the controller; else the end of a Job whose run time is over."""
-    order = facts.orders[0] if facts.orders else run_time.termination(facts)
+    """Return the oldest action of a Command or of the controller; else the action for a suspension or an ended time."""
+    order = facts.orders[0] if facts.orders else holds.suspension(facts) or run_time.action(facts)
     if order is None:
         return None
     return PolicyAction(order.action, order.reason, order.message, order)

@@ -148,6 +148,10 @@ def written(status: JobStatus) -> dict[str, Any]:
         "unknown": status.unknown,
         "version": status.version,
         "retryCount": status.retry_count,
+        "startTime": status.start_time,
+        "after": [
+            _filled({"met": each.met, "jobs": [_filled(msgspec.to_builtins(job)) for job in each.jobs]}) for each in status.after
+        ],
         "restartTime": status.restart_time,
         "runningDuration": status.running_duration,
         "controlledResources": dict(status.controlled_resources),

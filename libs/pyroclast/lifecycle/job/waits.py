@@ -22,7 +22,7 @@ from pyroclast.api.waiting_codes import says_never
 from pyroclast.api.waiting_reasons import PendingReason, reason_of
 from pyroclast.lifecycle.effects import Notice, warning
 from pyroclast.lifecycle.gang import members, podgroups, pods
-from pyroclast.lifecycle.job import preparation, status
+from pyroclast.lifecycle.job import holds, preparation, status
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.job.job_events import Response
 from pyroclast.lifecycle.times import format_time, parse_time
@@ -125,9 +125,11 @@ def newest_condition(group: PodGroup | None) -> tuple[str, str] | None:
 def _cause(facts: JobFacts) -> tuple[JobReason, str] | None:
     """Return the reason and the message for which a pending Job waits; None when no cause is known.
 
-    The first cause that applies is reported. The order is: objects cannot be created, the gang cannot be placed, containers do
-    not run.
+    The first cause that applies is reported. The order is: the Job is held, objects cannot be created, the gang cannot be placed,
+    containers do not run.
     """
+    if held := holds.hold(facts):
+        return (JobReason.SUSPENDED if facts.job.spec.suspend else JobReason.WAITS_FOR_JOB), _PREFIX + held
     if awaited := preparation.examine(facts.job, facts.claims).awaited:
         return JobReason.VOLUME_CLAIM_NOT_FOUND, missing_claim(awaited[0])
     placed = newest_condition(facts.group)
@@ -381,6 +383,8 @@ def unscheduled(job: Job, group: PodGroup | None) -> Notice | None:
 
 def waiting_notices(facts: JobFacts) -> Iterator[Notice]:
     """Yield Events about the claim, the queue or the scheduler for which a Job waits, although nothing was refused."""
+    if holds.hold(facts):
+        return
     if facts.job.status.state.phase in (JobPhase.NEW, JobPhase.PENDING):
         if awaited := preparation.examine(facts.job, facts.claims).awaited:
             message = f"Failed to create PVC, err: {missing_claim(awaited[0])}"
