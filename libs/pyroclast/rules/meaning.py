@@ -9,7 +9,7 @@ from pyroclast.rules.values import Json, amount
 
 _QUANTITY_LISTS = frozenset({"requests", "limits", "overhead", "capacity", "capability", "deserved", "resource"})
 _QUANTITIES = frozenset({"sizeLimit", "divisor"})
-_DURATIONS = frozenset({"backoff", "maxBackoff", "resetAfter", "runningEstimate", "timeout"})
+_DURATIONS = frozenset({"backoff", "maxBackoff", "maxRunTime", "resetAfter", "runningEstimate", "timeout"})
 _NAMED = frozenset({"annotations", "labels", "matchLabels", "nodeSelector", "options", "volumeAttributes"})
 """Maps whose keys are not fields: in these maps, an empty text differs from an absent key."""
 _TELLING = frozenset(

@@ -114,8 +114,6 @@ FULL = {
     "outputsOmitted": "too long",
     "startTime": CREATED,
     "after": [{"met": True, "jobs": [{"name": "build", "uid": "u", "phase": "Completed", "gone": True}]}],
-    "arrays": {"a": {"completed": "0-3"}},
-    "failedPods": 11,
 }
 
 

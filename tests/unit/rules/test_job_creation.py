@@ -56,6 +56,19 @@ ALLOWED = {
     "whole cores under a NUMA policy": job(
         task(topologyPolicy="single-numa-node", template=template(resources={"limits": {"cpu": "2000m"}}))
     ),
+    "a suspended job of another controller": job(suspend=True, managedBy="example.com/queue_1"),
+    "jobs before this one": job(
+        after=[
+            {"job": "build", "condition": "Ended"},
+            {"selector": {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "Exists"}]}},
+            {"job": "job-1", "kind": "BatchJob"},
+        ],
+        afterPolicy="Wait",
+    ),
+    "a deadline after the creation, and a longest run time": job(
+        deadline="36h", maxRunTime="1h30m", onTimeout="Requeue", signalBefore={"seconds": 60, "signal": "SIGUSR1"}
+    ),
+    "a deadline at a time": job(deadline="2030-01-31T23:59:60.5+01:00", signalBefore={"seconds": 1}),
     "the largest ordinal counts, not the number of the task": job(
         *(task(f"t{n}") for n in range(11)), name="j" * 57, minAvailable=11
     ),
@@ -211,6 +224,27 @@ REFUSED: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
         job(retry={"backoff": "1m", "maxBackoff": "30s"}),
         "is shorter than backoff",
         ("spec.retry.maxBackoff",),
+    ),
+    "a controller without a domain": (job(managedBy="queue"), "must be a domain-prefixed path", ("spec.managedBy",)),
+    "a controller with a bad domain": (job(managedBy="a..b/c"), "must be a domain-prefixed path", ("spec.managedBy",)),
+    "a job after nothing": (job(after=[{"condition": "Ended"}]), "must set one of job and selector", ("spec.after[0]",)),
+    "a job after both": (job(after=[{"job": "a", "selector": {}}]), "must set one of job and selector", ("spec.after[0]",)),
+    "a job after itself": (job(after=[{"job": "a"}, {"job": "job-1"}]), "cannot run after itself", ("spec.after[1].job",)),
+    "the same index without an array": (job(after=[{"job": "a", "index": "same"}]), "index same needs", ("spec.after[0].index",)),
+    "a selector without values": (
+        job(after=[{"selector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}]),
+        "must be specified when `operator` is 'In'",
+        ("spec.after[0].selector.matchExpressions[0].values",),
+    ),
+    "no time to run": (job(maxRunTime="0h"), "must be a duration above 0", ("spec.maxRunTime",)),
+    "a deadline on no day": (job(deadline="2030-13-01T00:00:00Z"), "must be an RFC 3339 time", ("spec.deadline",)),
+    "a deadline before the creation": (job(deadline="-1h"), "must be an RFC 3339 time", ("spec.deadline",)),
+    "a timeout without a time": (job(onTimeout="Fail"), "only with maxRunTime", ("spec.onTimeout",)),
+    "a signal before nothing": (job(signalBefore={"seconds": 1}), "only with maxRunTime or deadline", ("spec.signalBefore",)),
+    "a signal that does not exist": (
+        job(maxRunTime="1h", signalBefore={"seconds": 1, "signal": "HELLO"}),
+        "must be the name of a signal",
+        ("spec.signalBefore.signal",),
     ),
     "a volume without mount path": (
         job(volumes=[{"volumeClaimName": "x"}]),

@@ -32,6 +32,8 @@ ALLOWED = {
     "fewer replicas and a smaller minimum": changed(tasks=of_task(replicas=4, minAvailable=3), minAvailable=3),
     "a default left out again": changed(tasks=of_task(maxRetry=None)),
     "another priority": changed(priorityClassName="high"),
+    "a suspension": changed(suspend=True),
+    "a resumption": changed(suspend=False) | {"old": changed(suspend=True)},
     "nothing left to run": changed(tasks=of_task(replicas=0, minAvailable=0), minAvailable=0),
     "the same quantity in other words": changed(
         tasks=of_task(template=template(resources={"requests": {"cpu": "1000m"}})),
@@ -66,6 +68,8 @@ def test_job_update_of_scale_priority_or_equivalent_values_is_allowed(given: dic
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
+    "another controller": (changed(managedBy="a.b/c"), f"{FIXED}; changed: spec.managedBy", ()),
+    "another job to wait for": (changed(after=[{"job": "a"}]), f"{FIXED}; changed: spec.after", ()),
     "negative replicas": (
         changed(tasks=of_task(replicas=-1, minAvailable=None), minAvailable=-1),
         "'replicas' must be >= 0 in task: task-1",

@@ -12,6 +12,7 @@ from pyroclast.rules.jobs.made import check_made, check_priority
 from pyroclast.rules.jobs.plugins import check_mpi_master, check_plugins, check_volumes, host_list_warnings
 from pyroclast.rules.jobs.policies import check_estimate, check_policies, check_retry
 from pyroclast.rules.jobs.tasks import check_dependencies, check_minimum, check_task, pod_name_warnings, total_replicas
+from pyroclast.rules.jobs.timing import check_timing
 from pyroclast.rules.jobs.warnings import ROOT_REFUSED, check_queue, spec_warnings
 from pyroclast.rules.lookups import ANY_JOB, ROOT_QUEUE, JobOptions, QueueLookup
 from pyroclast.rules.names import qualified_name
@@ -64,6 +65,7 @@ def check_spec(
         *_check_placement(spec, tasks, path, options),
         *check_class(spec, path, options),
         *check_priority(spec, path),
+        *check_timing(spec, path, name if queues is not None else ""),
     ]
     return [*prelude, *_extra(rest)] if prelude else rest
 

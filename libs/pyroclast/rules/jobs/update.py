@@ -16,7 +16,7 @@ from pyroclast.rules.podgroups import BOTH_TIERS, check_topology
 from pyroclast.rules.values import Json, integer, mapping, mappings, optional_integer, text
 from pyroclast.rules.verdicts import ALLOWED, Finding, Verdict, applied, broken, denied, first_only, found, verdict_of
 
-_FREE = frozenset({"minAvailable", "priorityClassName", "tasks", "volumes"})
+_FREE = frozenset({"minAvailable", "priorityClassName", "suspend", "tasks", "volumes"})
 _FREE_IN_TASK = frozenset({"replicas", "minAvailable"})
 
 

@@ -15,6 +15,19 @@ from pyroclast.rules.jobs.create import NO_TASKS, TOO_FEW_REPLICAS, too_many_pod
 from pyroclast.rules.jobs.plugins import TWO_CLAIMS
 from pyroclast.rules.jobs.policies import ACTIONS, BOTH, EVENTS, NEITHER, STAR_ALONE, SUCCESS_CODE
 from pyroclast.rules.jobs.tasks import ABOVE_REPLICAS, NOT_A_GRAPH, NOT_ALL_PARTITIONS, NOT_LEAST_PARTITIONS
+from pyroclast.rules.jobs.timing import (
+    AFTER_ITSELF,
+    NEEDS_ARRAYS,
+    NO_END,
+    NO_RUN_TIME,
+    NO_SIGNAL,
+    NO_TIME,
+    NOT_A_MANAGER,
+    NOT_POSITIVE,
+    ONE_OF_BOTH,
+    SIGNALS,
+    TIME,
+)
 from pyroclast.rules.jobs.update import ABOVE_TOTAL, FIELDS_CHANGED, NEEDS_MINIMUM, STAYS_WITHIN_REPLICAS, TASKS_CHANGED
 from pyroclast.rules.jobs.warnings import ROOT_REFUSED
 from pyroclast.rules.podgroups import BOTH_TIERS
@@ -45,6 +58,19 @@ _PLUGINS: Final = f"({listed(BUILT_IN)} + [JOB_PLUGINS])"
 """`JOB_PLUGINS` is a placeholder for the names of third-party plugins."""
 _CREATE: Final = ("CREATE",)
 _UPDATE: Final = ("UPDATE",)
+
+
+_AFTER: Final = "object.?spec.?after.orValue([])"
+_HAS: Final = "(has(object.spec) && has(object.spec.{}))"
+_MANAGED: Final = matches(
+    "object.?spec.?managedBy.orValue('a/b')",
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9/._~%!$&()*+,;=:-]+",
+)
+_TIME: Final = TIME.replace("\\", "\\\\")
+
+
+def _is_positive(value: str) -> str:
+    return f"({matches(value, _LENGTH)} && {value}.matches('[1-9]'))"
 
 
 _at_creation: Final = partial(Validation, operations=_CREATE)
@@ -83,7 +109,7 @@ _SUM = "variables.tasks.map(t, t.?replicas.orValue(0)).sum()"
 _OLD_SUM = "oldObject.?spec.?tasks.orValue([]).map(t, t.?replicas.orValue(0)).sum()"
 _TOO_MANY = too_many_pods(f"' + string({_SUM}) + '", "MAX_PODS")
 _FIRST_POD = f"{_JOB} + '-' + {_TASK} + '-0'"
-_CHANGEABLE: Final = frozenset({"min_available", "priority_class_name", "tasks", "volumes"})
+_CHANGEABLE: Final = frozenset({"min_available", "priority_class_name", "suspend", "tasks", "volumes"})
 """Fields of a Job that may change, or have their own rule."""
 _CHANGEABLE_OF_TASK: Final = frozenset({"min_available", "replicas"})
 _SAME_FIELDS: Final = [to_camel(name) for name in JobSpec.model_fields if name not in _CHANGEABLE]
@@ -182,6 +208,54 @@ _VALIDATIONS: Final = (
             matches(f"object.?spec.?retry.?{field}.orValue('1s')", _LENGTH) for field in ("backoff", "maxBackoff", "resetAfter")
         ),
         "spec.retry: a duration that is not negative is expected, such as 10s",
+    ),
+    _at_creation("`managedBy` is a path behind a domain", _MANAGED, NOT_A_MANAGER),
+    _at_creation(
+        "each entry of `after` has one of `job` and `selector`",
+        f"{_AFTER}.all(a, (a.?job.orValue('') != '') != has(a.selector))",
+        ONE_OF_BOTH,
+    ),
+    _at_creation(
+        "a Job does not run after itself",
+        f"{_AFTER}.all(a, a.?job.orValue('') != {_JOB} || a.?kind.orValue('Job') != 'Job')",
+        AFTER_ITSELF,
+    ),
+    _at_creation(
+        "`index` of `after` is for Jobs with arrays, by their names",
+        f"{_AFTER}.all(a, !has(a.index) || (a.?job.orValue('') != '' && a.?kind.orValue('Job') == 'Job' && "
+        "variables.tasks.exists(t, has(t.array))))",
+        NEEDS_ARRAYS,
+    ),
+    _at_creation(
+        "the operators of a selector of `after` exist and have the values that they need",
+        f"{_AFTER}.all(a, a.?selector.?matchExpressions.orValue([]).all(e, e.operator in ['In', 'NotIn'] "
+        "? e.?values.orValue([]).size() > 0 : e.operator in ['Exists', 'DoesNotExist'] && e.?values.orValue([]).size() == 0))",
+        "not a valid selector operator, or not the values that it needs",
+    ),
+    _at_creation(
+        "`maxRunTime` is above 0",
+        f"!{_HAS.format('maxRunTime')} || {_is_positive('object.spec.maxRunTime')}",
+        NOT_POSITIVE,
+    ),
+    _at_creation(
+        "`deadline` is a time, or a duration above 0",
+        f"!{_HAS.format('deadline')} || {matches('object.spec.deadline', _TIME)} || {_is_positive('object.spec.deadline')}",
+        NO_TIME,
+    ),
+    _at_creation(
+        "`onTimeout` needs `maxRunTime`",
+        "!has(object.spec) || !has(object.spec.onTimeout) || has(object.spec.maxRunTime)",
+        NO_RUN_TIME,
+    ),
+    _at_creation(
+        "`signalBefore` needs `maxRunTime` or `deadline`",
+        f"!{_HAS.format('signalBefore')} || has(object.spec.maxRunTime) || has(object.spec.deadline)",
+        NO_END,
+    ),
+    _at_creation(
+        "the signal of `signalBefore` exists",
+        f"object.?spec.?signalBefore.?signal.orValue('TERM').replace('SIG', '') in {listed(SIGNALS)}",
+        NO_SIGNAL,
     ),
     _at_creation("the queue is not `root`", "object.?spec.?queue.orValue('default') != 'root'", f"{ROOT_REFUSED};"),
     _at_creation(
