@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyroclast_client.functions import task
     from pyroclast_client.jobs import Job
     from pyroclast_client.planes import local
+    from pyroclast_client.pools import Pool
     from pyroclast_client.runner.standin import rank, world
     from pyroclast_client.sweeps import Sweep
     from pyroclast_client.synchronous import Client
@@ -30,6 +31,7 @@ __all__ = [
     "Executor",
     "Flow",
     "Job",
+    "Pool",
     "Sweep",
     "errors",
     "flow",
@@ -49,6 +51,7 @@ _HOMES: Final = {
     "Executor": "executors",
     "Flow": "flow_handles",
     "Job": "jobs",
+    "Pool": "pools",
     "Sweep": "sweeps",
     "flow": "flows",
     "job": "defaults",

@@ -167,7 +167,7 @@ def pod_template(
     if options.checkpoint is not None:
         spec["terminationGracePeriodSeconds"] = _grace(options)
     if options.timeout is not None:
-        spec["activeDeadlineSeconds"] = _seconds(options.timeout) + BACKSTOP_SECONDS
+        spec["activeDeadlineSeconds"] = seconds_of(options.timeout) + BACKSTOP_SECONDS
     if options.serializer == "json":
         return {"metadata": {"annotations": {SERIALIZER: "json"}}, "spec": spec}
     return {"spec": spec}
@@ -183,7 +183,7 @@ def _environment(options: TaskOptions, surroundings: Surroundings, world: int, p
         "PYROCLAST_WORLD": str(world),
         **({"PYROCLAST_PAYLOAD": payload} if payload != "payload" else {}),
         **({} if options.checkpoint is None else {"PYROCLAST_GRACE": str(_grace(options))}),
-        **({} if options.timeout is None else {"PYROCLAST_TIMEOUT": str(_seconds(options.timeout))}),
+        **({} if options.timeout is None else {"PYROCLAST_TIMEOUT": str(seconds_of(options.timeout))}),
         **({sealing.CLAIMS: f"{claim}={STORE_FOLDER}"} if claim else {}),
         "PYROCLAST_TERMINATION_LOG": TERMINATION_LOG,
         "PYTHONUNBUFFERED": "1",
@@ -248,7 +248,8 @@ def _topology(topology: str | int) -> dict[str, Any]:
     return {"mode": "hard", **limit}
 
 
-def _seconds(timeout: float | str) -> int:
+def seconds_of(timeout: float | str) -> int:
+    """Return a timeout in whole seconds, at least one."""
     if isinstance(timeout, int | float):
         return max(1, round(timeout))
     try:
@@ -291,7 +292,7 @@ def command_job(
     (container,) = spec["containers"]
     container["command"] = list(command)
     if options.timeout is not None:
-        spec["activeDeadlineSeconds"] = _seconds(options.timeout)  # no runner ends it before
+        spec["activeDeadlineSeconds"] = seconds_of(options.timeout)  # no runner ends it before
     container["volumeMounts"] = [each for each in container["volumeMounts"] if each["name"] != CODE]
     spec["volumes"] = [each for each in spec["volumes"] if each["name"] != CODE]
     return {

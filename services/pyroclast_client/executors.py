@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import concurrent.futures
 import itertools
 import pickle
 import queue
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 import cloudpickle
 
 from pyroclast_client import defaults, errors
+from pyroclast_client.compilation import function_name
 from pyroclast_client.documents import fresh_name
 from pyroclast_client.loops import background_loop, run
 from pyroclast_client.options import SweepCall, TaskOptions, options_of
@@ -40,46 +43,44 @@ STEM: Final = "executor"
 
 
 @dataclass(slots=True)
-class _Item:
-    """A call whose result is not known yet."""
+class Item:
+    """A call whose result is not known yet: its future, and the pickles of its function and of its arguments."""
 
     future: concurrent.futures.Future[Any]
-    blob: bytes
+    function: bytes
+    arguments: bytes
+    name: str
 
 
 @dataclass(slots=True)
 class _Batch:
     """The calls of one Job."""
 
-    items: list[_Item]
+    items: list[Item]
     job: AsyncJob[Any] | None = None
     left: set[int] = field(default_factory=set)
 
 
-class Executor(concurrent.futures.Executor):
-    """Runs calls in pods. Calls that are submitted within 50 ms become one Job. A failed call in that Job never ends the others.
+class PodExecutor(concurrent.futures.Executor):
+    """The side of an executor that its user sees: futures, and the thread that sets their results.
 
-    A future raises the exception that its function raised, with the remote traceback as the cause.
+    The subclass runs in the event loop the calls that it is woken for.
 
     Args:
         client: the client to use. The default client by default.
-        options: options of `task`. The Jobs are deleted an hour after their end, unless `ttl=` is given.
+        options: options of `task`.
     """
 
-    def __init__(self, client: Client | None = None, **options: Any) -> None:  # noqa: ANN401 - the options of `task`
+    def __init__(self, client: Client | None, options: Mapping[str, Any]) -> None:
         self._client = (client or defaults.client()).asynchronous
-        self._options: TaskOptions = options_of({"ttl": TTL_SECONDS, **options})
+        self._options: TaskOptions = options_of(options)
         self._lock = threading.Lock()
-        self._waiting: list[_Item] = []
-        self._first = self._latest = 0.0
-        self._batches: set[asyncio.Task[None]] = set()
-        self._open: list[_Batch] = []
-        self._is_shut = False
-        self._is_gathering = False
+        self._waiting: collections.deque[Item] = collections.deque()
         self._told: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._all_done = threading.Condition(self._lock)
         self._unfinished = 0
         self._teller: threading.Thread | None = None
+        self._is_shut = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> concurrent.futures.Future[T]:
         """Run a call in a pod. Return the future of its result."""
@@ -88,26 +89,23 @@ class Executor(concurrent.futures.Executor):
             if self._is_shut:
                 raise RuntimeError("cannot schedule new futures after shutdown")
         try:
-            blob = cloudpickle.dumps((fn, args, kwargs))
+            item = Item(future, cloudpickle.dumps(fn), cloudpickle.dumps((args, kwargs)), function_name(fn))
         except Exception as error:  # noqa: BLE001 - the future has the exception, as for a process pool
             future.set_exception(error)
             return future
         with self._lock:
             self._unfinished += 1
-            self._waiting.append(_Item(future, blob))
-            self._latest = time.monotonic()
+            self._waiting.append(item)
             if self._teller is None:
                 self._teller = threading.Thread(target=self._tell, name="pyroclast-executor", daemon=True)
                 self._teller.start()
-            if not self._is_gathering:
-                self._is_gathering, self._first = True, self._latest
-                background_loop().call_soon_threadsafe(self._begin)
+            self._wake()
         return future
 
     def map(
         self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
     ) -> Iterator[T]:
-        """Return the results of the calls with these items, in order. `chunksize` items run in one pod."""
+        """Return the results of the calls with these items, in order. `chunksize` items run in one call."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
         chunks = _chunks(zip(*iterables, strict=False), chunksize)
@@ -115,15 +113,13 @@ class Executor(concurrent.futures.Executor):
         return itertools.chain.from_iterable(results)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Accept no more calls. With `cancel_futures`, calls without a pod are cancelled and the running Jobs are deleted."""
+        """Accept no more calls. With `cancel_futures`, waiting calls are cancelled and the running Jobs are deleted."""
         with self._lock:
             self._is_shut = True
-            open_now = list(self._open) if cancel_futures else []
             waiting = list(self._waiting) if cancel_futures else []
-        for item in (*waiting, *(item for batch in open_now for item in batch.items)):
+        for item in waiting:
             item.future.cancel()
-        if cancel_futures:
-            run(self._end(open_now))
+        self._ended(cancel_futures=cancel_futures)
         if wait:
             with self._lock:
                 while self._unfinished:
@@ -133,6 +129,79 @@ class Executor(concurrent.futures.Executor):
             if teller is not None and teller is not threading.current_thread():
                 teller.join()
 
+    def _wake(self) -> None:
+        """Note, under the lock, that there is a new call."""
+        raise NotImplementedError
+
+    def _ended(self, *, cancel_futures: bool) -> None:
+        """Note that no more calls come. With `cancel_futures`, end those that run."""
+        raise NotImplementedError
+
+    def _settled(self, future: concurrent.futures.Future[Any], value: object, error: Exception | None) -> None:
+        """Have the result of a call set, and the call counted."""
+        self._told.put(partial(_settle, future, value, error))
+        self._told.put(self._count)
+
+    def _cancelled(self, future: concurrent.futures.Future[Any]) -> None:
+        """Have a call cancelled, also when it runs already, and counted."""
+
+        def tell() -> None:
+            if not future.cancel() and not future.done():
+                future.set_exception(concurrent.futures.CancelledError())
+            elif future.cancelled():
+                future.set_running_or_notify_cancel()
+
+        self._told.put(tell)
+        self._told.put(self._count)
+
+    # The following methods run in the thread that sets results.
+
+    def _tell(self) -> None:
+        """Set results in a separate thread: their callbacks may use the client, for which the event loop must not block."""
+        while (tell := self._told.get()) is not None:
+            tell()
+
+    def _count(self) -> None:
+        with self._lock:
+            self._unfinished -= 1
+            self._all_done.notify_all()
+
+
+class Executor(PodExecutor):
+    """Runs calls in pods. Calls that are submitted within 50 ms become one Job. A failed call in that Job never ends the others.
+
+    A future raises the exception that its function raised, with the remote traceback as the cause.
+
+    Args:
+        max_workers: how many calls run at the same time. All by default.
+        client: the client to use. The default client by default.
+        options: options of `task`. The Jobs are deleted an hour after their end, unless `ttl=` is given.
+    """
+
+    def __init__(self, max_workers: int | None = None, *, client: Client | None = None, **options: Any) -> None:  # noqa: ANN401 - the options of `task`
+        super().__init__(client, {"ttl": TTL_SECONDS, **options})
+        if max_workers is not None and max_workers < 1:
+            raise ValueError("max_workers must be greater than 0")
+        self._most = max_workers or sys.maxsize
+        self._first = self._latest = 0.0
+        self._batches: set[asyncio.Task[None]] = set()
+        self._open: list[_Batch] = []
+        self._is_gathering = False
+
+    def _wake(self) -> None:
+        self._latest = time.monotonic()
+        if not self._is_gathering:
+            self._is_gathering, self._first = True, self._latest
+            background_loop().call_soon_threadsafe(self._begin)
+
+    def _ended(self, *, cancel_futures: bool) -> None:
+        if cancel_futures:
+            with self._lock:
+                open_now = list(self._open)
+            for item in (item for batch in open_now for item in batch.items):
+                item.future.cancel()
+            run(self._end(open_now))
+
     # The following methods run in the event loop.
 
     def _begin(self) -> None:
@@ -141,15 +210,16 @@ class Executor(concurrent.futures.Executor):
         task.add_done_callback(self._batches.discard)
 
     async def _gather(self) -> None:
-        """Wait until submissions pause, then create a Job for the collected calls."""
+        """Wait until submissions pause and `max_workers` allows another call, then create a Job for the collected calls."""
         while True:
             await asyncio.sleep(GATHER_SECONDS)
             with self._lock:
                 now = time.monotonic()
                 is_quiet = now - self._latest >= GATHER_SECONDS or now - self._first >= LONGEST_GATHER_SECONDS
-                if not is_quiet and len(self._waiting) < MOST_CALLS:
+                room = min(MOST_CALLS, self._most - sum(len(batch.left) for batch in self._open))
+                if room <= 0 or (not is_quiet and len(self._waiting) < room):
                     continue
-                taken, self._waiting = self._waiting[:MOST_CALLS], self._waiting[MOST_CALLS:]
+                taken = [self._waiting.popleft() for _ in range(min(room, len(self._waiting)))]
                 self._is_gathering = bool(self._waiting)
                 batch = _Batch(taken, left=set(range(len(taken))))
                 self._open.append(batch)
@@ -172,7 +242,7 @@ class Executor(concurrent.futures.Executor):
         indices = sorted(batch.left)
         if not indices:
             return
-        arguments = tuple(Arguments((batch.items[index].blob,)) for index in indices)
+        arguments = tuple(Arguments((batch.items[index].function, batch.items[index].arguments)) for index in indices)
         call: SweepCall[Any] = SweepCall(_unpickled_call(), arguments, self._options, STEM)
         batch.job = await self._client.submit_part(call, range(len(arguments)), fresh_name(STEM))
         if all(item.future.cancelled() for item in batch.items):
@@ -195,34 +265,11 @@ class Executor(concurrent.futures.Executor):
 
     def _drop(self, batch: _Batch, index: int) -> None:
         batch.left.discard(index)
-        future = batch.items[index].future
-
-        def tell() -> None:
-            if not future.cancel() and not future.done():
-                future.set_exception(concurrent.futures.CancelledError())
-            elif future.cancelled():
-                future.set_running_or_notify_cancel()
-
-        self._told.put(tell)
-        self._told.put(self._count)
+        self._cancelled(batch.items[index].future)
 
     def _finish(self, batch: _Batch, outcome: Outcome, error: Exception | None) -> None:
         batch.left.discard(outcome.index)
-        future = batch.items[outcome.index].future
-        self._told.put(partial(_settle, future, outcome.value, error))
-        self._told.put(self._count)
-
-    # The following methods run in the thread that sets results.
-
-    def _tell(self) -> None:
-        """Set results in a separate thread: their callbacks may use the client, for which the event loop must not block."""
-        while (tell := self._told.get()) is not None:
-            tell()
-
-    def _count(self) -> None:
-        with self._lock:
-            self._unfinished -= 1
-            self._all_done.notify_all()
+        self._settled(batch.items[outcome.index].future, outcome.value, error)
 
 
 def _run(future: concurrent.futures.Future[Any]) -> None:
@@ -259,12 +306,12 @@ def _by_value() -> Callable[[Callable[..., T], list[tuple[Any, ...]]], list[T]]:
     return chunk
 
 
-def _unpickled_call() -> Callable[[bytes], Any]:
+def _unpickled_call() -> Callable[[bytes, bytes], Any]:
     """Return the function that unpickles and runs a call in its pod. For the nested function see `_by_value`."""
     loads = pickle.loads
 
-    def call(blob: bytes) -> Any:  # noqa: ANN401 - whatever the function returns
-        function, args, kwargs = loads(blob)
-        return function(*args, **kwargs)
+    def call(function: bytes, arguments: bytes) -> Any:  # noqa: ANN401 - whatever the function returns
+        args, kwargs = loads(arguments)
+        return loads(function)(*args, **kwargs)
 
     return call

@@ -389,14 +389,24 @@ class AsyncJob(Handle, Generic[R]):
         kube = (await self.client.session()).kube
         if self._given is not None:
             return self._reading(replace(self._given, kube=kube, job=self.key), job)
+        return self._reading(Collector.of(kube, job, await self.key_of_results(job)), job)
+
+    async def key_of_results(self, job: Mapping[str, Any] | None = None) -> bytes:
+        """Return the key with which the pods of the Job seal what they send.
+
+        Raises:
+            Usage: the Job runs no function of this client.
+        """
+        if self._key is not None:
+            return self._key
+        kube, job = (await self.client.session()).kube, job or await self.object()
         secret = (job["metadata"].get("annotations") or {}).get(PAYLOAD)
         if not secret:
             raise errors.Usage(
                 f"Job {self.key} runs no function of this client, so it has no result; `logs()` has what it printed"
             )
-        if self._key is None:
-            self._key = await key_of(kube, Key(self.namespace, secret))
-        return self._reading(Collector.of(kube, job, self._key), job)
+        self._key = await key_of(kube, Key(self.namespace, secret))
+        return self._key
 
     def _reading(self, collector: Collector, job: dict[str, Any]) -> Collector:
         """Return the collector with a `fetch` that reads a claim through a Job with the same image and queue."""

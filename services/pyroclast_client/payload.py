@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import io
 import json
+import marshal
 import pickle
 import pickletools
 import re
@@ -77,6 +79,8 @@ MOST_BYTES: Final = 700 << 10
 """Most bytes of payloads in a Secret. The limit of a Secret is 1 MiB, including the base64 encoding and the other fields."""
 
 KEY_BYTES: Final = 32
+UNCHECKED: Final = (1).to_bytes(4, "little") + bytes(8)
+"""The header of compiled modules that are not compared with their source, after PEP 552."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,22 +217,33 @@ def _uploaded(store: str, name: str, payload: bytes, size: int) -> None:
 
 @cache
 def runner_archive() -> bytes:
-    """Return `runner.pyz`: the runner with the source of cloudpickle, so that an image only needs Python."""
+    """Return `runner.pyz`: the runner with cloudpickle, so that an image only needs Python.
+
+    The modules are compiled, so that pods do not compile them. Pods with another version of Python, which only report that, read
+    the sources.
+    """
     ours, theirs = Path(runner.__file__).parent, Path(cloudpickle.__file__).parent
-    standin = (ours / "standin.py").read_bytes()
     files = {
-        "__main__.py": (ours / "__main__.py").read_bytes(),
-        "sealing.py": (ours / "sealing.py").read_bytes(),
-        "standin/pyroclast_client.py": standin,
-        "standin/pyroclast/__init__.py": b"",
-        "standin/pyroclast/client.py": standin,
-        "cloudpickle/__init__.py": (theirs / "__init__.py").read_bytes(),
-        "cloudpickle/cloudpickle.py": (theirs / "cloudpickle.py").read_bytes(),
+        "__main__.py": ours / "__main__.py",
+        "sealing.py": ours / "sealing.py",
+        "serving.py": ours / "serving.py",
+        "standin/pyroclast_client.py": ours / "standin.py",
+        "standin/pyroclast/client.py": ours / "standin.py",
+        "cloudpickle/__init__.py": theirs / "__init__.py",
+        "cloudpickle/cloudpickle.py": theirs / "cloudpickle.py",
     }
+    contents = {"standin/pyroclast/__init__.py": b""}
+    for name, path in files.items():
+        contents[name] = path.read_bytes()
+        if "standin" not in name:  # which few pods load
+            code = compile(contents[name], name, "exec", dont_inherit=True, optimize=2)
+            contents[name + "c"] = importlib.util.MAGIC_NUMBER + UNCHECKED + marshal.dumps(code)
+    for name in ("cloudpickle/__init__.py", "cloudpickle/cloudpickle.py"):
+        del contents[name]  # loaded only by the same version of Python
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            archive.writestr(zipfile.ZipInfo(name, EPOCH), content, zipfile.ZIP_DEFLATED)
+        for name, content in contents.items():
+            archive.writestr(zipfile.ZipInfo(name, EPOCH), content, zipfile.ZIP_DEFLATED, compresslevel=9)
     return buffer.getvalue()
 
 

@@ -79,6 +79,12 @@ def decoded(found: Envelope, payload: bytes | None, *, what: str, name: str, is_
     except sealing.SealError as error:
         text = f"{what}: {error}; {UNSEALED}. Look at who may write to the store and the log"
         return Outcome(index, error=errors.ForgedResult(text))
+    return outcome_of(message, payload, what=what, name=name, is_json=is_json)
+
+
+def outcome_of(message: dict[str, Any], payload: bytes, *, what: str, name: str, is_json: bool = False) -> Outcome:
+    """Return the outcome of a call from a message and its content, whose seals were verified."""
+    index = int(message["index"])
     match message["kind"]:
         case "value":
             return _value(message, payload, index, what, is_json=is_json)

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import base64
 import contextlib
 import hashlib
-import inspect
 import io
 import json
 import os
 import pickle
 import signal
 import sys
-import tempfile
-import threading
 import time
-import traceback
-import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from pyroclast_client.runner import sealing
 else:
     import sealing  # the module is beside this file in the archive
@@ -36,7 +31,8 @@ MOST_TRACEBACK = 20000
 MOST_PICKLED = 500_000
 GRACE = 30
 
-Call = Callable[..., Any]
+if TYPE_CHECKING:
+    Call = Callable[..., Any]
 
 
 class Run:
@@ -149,6 +145,8 @@ def main() -> int:
     # the first process of a container has no default signal handlers
     signal.signal(signal.SIGTERM, lambda *_: ended(run))
     if run.timeout:
+        import threading  # noqa: PLC0415 - what few calls need is loaded late, as each start of a pod waits for it
+
         timer = threading.Timer(run.timeout, time_out, (run,))
         timer.daemon = True
         timer.start()
@@ -162,6 +160,8 @@ def main() -> int:
     try:
         function, arguments, keywords = load(run)
     except BaseException as error:  # noqa: BLE001 - the client gets any exception of an import
+        import traceback  # noqa: PLC0415 - see above
+
         run.finish("unloadable", "json", described(error, skip=1, packages=others))
         traceback.print_exc()
         return UNLOADABLE
@@ -204,6 +204,9 @@ def load(run: Run) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
     sys.path.append(str(Path(sys.argv[0]).resolve()) + "/standin")
     modules = run.modules()
     if modules is not None:
+        import tempfile  # noqa: PLC0415 - see above
+        import zipfile  # noqa: PLC0415 - see above
+
         folder = tempfile.mkdtemp(prefix="pyroclast-")
         with zipfile.ZipFile(io.BytesIO(modules)) as archive:
             archive.extractall(folder)
@@ -274,6 +277,8 @@ def save(run: Run, checkpoint: Any, function: Call, arguments: tuple[Any, ...], 
 
 def takes(function: Call, name: str) -> bool:
     """Whether a function has a parameter of that name."""
+    import inspect  # noqa: PLC0415 - see above
+
     try:
         return name in inspect.signature(function).parameters
     except (TypeError, ValueError):  # a function in C without a signature
@@ -286,11 +291,15 @@ def call(run: Run, function: Call, arguments: tuple[Any, ...], keywords: dict[st
     for number in range(tries):
         try:
             value = function(*arguments, **keywords)
-            if inspect.iscoroutine(value):
+            if isinstance(value, Coroutine):
+                import asyncio  # noqa: PLC0415 - see above
+
                 value = asyncio.run(value)
         except BaseException as error:
             if isinstance(error, SystemExit) and error.code == sealing.REQUEUED:
                 raise
+            import traceback  # noqa: PLC0415 - see above
+
             traceback.print_exception(type(error), error, error.__traceback__)
             if number + 1 < tries:
                 sys.stderr.write(f"pyroclast: trying again, {number + 2} of {tries}\n")
@@ -299,8 +308,10 @@ def call(run: Run, function: Call, arguments: tuple[Any, ...], keywords: dict[st
             return exit_code(error)
         break
     try:
-        payload = encoded(run, value)
+        payload = encoded(run.header["serializer"], value)
     except Exception as error:  # noqa: BLE001 - the client gets it; the function itself succeeded and does not run again
+        import traceback  # noqa: PLC0415 - see above
+
         traceback.print_exc()
         run.finish("unpicklable", "json", described(error, skip=1))
         return sealing.UNPICKLABLE
@@ -310,9 +321,9 @@ def call(run: Run, function: Call, arguments: tuple[Any, ...], keywords: dict[st
     return 0
 
 
-def encoded(run: Run, value: object) -> bytes:
+def encoded(serializer: str, value: object) -> bytes:
     """Return the function's value as bytes."""
-    if run.header["serializer"] == "json":
+    if serializer == "json":
         return json.dumps(value).encode()
     import cloudpickle  # noqa: PLC0415 - only for results and checkpoints
 
@@ -329,6 +340,9 @@ def exit_code(error: BaseException) -> int:
 
 def described(error: BaseException, skip: int, packages: Sequence[str] = ()) -> bytes:
     """Return an exception as JSON: its class, message, traceback without the runner's frames, and its pickle if possible."""
+    import base64  # noqa: PLC0415 - see above
+    import traceback  # noqa: PLC0415 - see above
+
     trace = error.__traceback__
     for _ in range(skip):
         trace = trace.tb_next if trace is not None else None

@@ -264,7 +264,7 @@ def test_a_thousand_calls_need_few_pods_and_few_requests(local: pc.Client, monke
     monkeypatch.setattr("pyroclast_client.sessions.Client", partial(KubeClient, observer=counting))
     client = pc.Client(namespace="default", image="local", kubeconfig=local.kubeconfig)
     client.asynchronous.python = sys.executable
-    with pc.Executor(client, cpu="10m") as executor:
+    with pc.Executor(client=client, cpu="10m") as executor:
         assert sum(executor.map(abs, range(1000), chunksize=10)) == 499_500
     assert len(counting.requests) <= 10, counting.requests
     (job,) = [job for job in client.jobs() if job.object()["spec"]["tasks"][0]["replicas"] == 100]

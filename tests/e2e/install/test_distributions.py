@@ -175,7 +175,7 @@ assert_type(pc.job("a").result(), Any)
 hello.run(3)
 hello.run()
 
-with pc.Client() as client, pc.Executor(client) as executor:
+with pc.Client() as client, pc.Executor(client=client) as executor:
     assert_type(client.submit(hello.call("a")).result(), int)
     assert_type(client.submit({}).result(), Any)
     assert_type(client.jobs(), list[pc.Job[Any]])
