@@ -22,6 +22,7 @@ from pyroclast.kube.credentials.config import ConfigError
 from pyroclast.runtime import logs
 from pyroclast_standalone import control_plane, manifests
 from pyroclast_standalone.directory import CommandError, DataDirectory
+from pyroclast_standalone.nodes.processes.machine import find_machine
 
 DOWN_SECONDS = 60.0
 INTERRUPTED = 130
@@ -52,6 +53,9 @@ def _up(options: argparse.Namespace) -> int:
 
 async def _serve(options: control_plane.Options, *, purge: bool) -> int:
     async with control_plane.running(options, _say) as plane:
+        if options.machine:
+            how = "under the accounts of those who submitted them" if options.multi_user else "as processes of this account"
+            _say(f"this machine is the node {find_machine(len(os.sched_getaffinity(0)))}; pods run {how}")
         _say(f"the web page is at {plane.board}")
         _say(f"ready KUBECONFIG={plane.kubeconfig}")
         try:
@@ -139,6 +143,26 @@ async def _submit(options: argparse.Namespace, directory: DataDirectory, objects
     return 0 if outcome.is_successful else 1
 
 
+def _service(options: argparse.Namespace) -> int:
+    from pyroclast_standalone import systemd  # noqa: PLC0415 - rarely used
+
+    if options.action != "install":
+        return systemd.uninstall(_say) if options.action == "uninstall" else systemd.status(_say)
+    _plane_options(options)  # refuses flags that `up` refuses
+    words = [word for word in sys.argv[2:] if word != "install"]
+    paths = (options.data_dir, options.kubeconfig, options.audit_log)
+    return systemd.install(systemd.flags(words, _directory(options).root, paths), _say)
+
+
+def _user(options: argparse.Namespace) -> int:
+    from pyroclast_standalone import users  # noqa: PLC0415 - rarely used
+
+    if os.geteuid() != 0:
+        raise CommandError("user: only root can write the kubeconfig of another user")
+    work = users.add if options.action == "add" else users.remove
+    return asyncio.run(work(_directory(options), options.name, _say))
+
+
 def _crds(_options: argparse.Namespace) -> int:
     import yaml  # noqa: PLC0415 - generating CRDs imports the models of all kinds
 
@@ -204,20 +228,25 @@ def _directory(options: argparse.Namespace) -> DataDirectory:
 
 
 def _plane_options(options: argparse.Namespace) -> control_plane.Options:
-    nodes = options.nodes
+    nodes, mode = options.nodes, options.node_mode
+    is_machine = nodes is None and options.kubeconfig is None and mode != "simulated"
     if nodes is None:
-        nodes = 0 if options.kubeconfig is not None else 4
+        nodes = 0 if options.kubeconfig is not None else 1 if is_machine else 4
+    if options.multi_user and not (is_machine and os.geteuid() == 0):
+        raise CommandError("--multi-user: run it as root, without --kubeconfig, --nodes and --node-mode=simulated", status=2)
     return control_plane.Options(
         _directory(options),
         options.kubeconfig,
         options.port,
         nodes,
-        options.node_mode,
+        mode or ("process" if is_machine else "simulated"),
         options.node_prefix,
         options.audit_log,
         options.place_before_pods,
         tuple(options.node_resource),
         options.publish_native_groups,
+        is_machine,
+        options.multi_user,
     )
 
 
@@ -234,6 +263,25 @@ def _parser() -> argparse.ArgumentParser:
 
     up = verbs.add_parser("up", help="run a control plane, or only Pyroclast's services for an existing cluster")
     up.set_defaults(command=_up)
+    _flags_of_up(up)
+    up.add_argument("--detach", action="store_true", help="return when ready, and keep running in the background")
+    up.add_argument("--purge", action="store_true", help="at the end, remove everything that was installed")
+
+    service = verbs.add_parser("service", help="run `pyroclast up` by systemd, from the start of the machine")
+    service.set_defaults(command=_service)
+    service.add_argument("action", choices=("install", "uninstall", "status"), help="install remembers the flags after it")
+    _flags_of_up(service)
+
+    user = verbs.add_parser("user", help="let a user of this machine submit Jobs (see `pyroclast up --multi-user`)")
+    user.set_defaults(command=_user)
+    user.add_argument("action", choices=("add", "remove"))
+    user.add_argument("name", metavar="NAME", help="the name of the account")
+    _where(user)
+    _rest_of_the_commands(verbs)
+    return parser
+
+
+def _flags_of_up(up: argparse.ArgumentParser) -> None:
     _where(up)
     up.add_argument(
         "--port",
@@ -242,12 +290,16 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="port of the embedded API server (default: the port of the last start, otherwise any free port)",
     )
-    up.add_argument("--nodes", type=_count, metavar="N", help="simulated nodes (default: 4, and none with --kubeconfig)")
+    up.add_argument(
+        "--nodes",
+        type=_count,
+        metavar="N",
+        help="so many simulated nodes (default: one node that is this machine, and none with --kubeconfig)",
+    )
     up.add_argument(
         "--node-mode",
         choices=("simulated", "process"),
-        default="simulated",
-        help="simulate pods, or run their commands as local processes",
+        help="simulate pods, or run their commands as local processes (default: process on this machine, simulated with --nodes)",
     )
     up.add_argument("--node-prefix", default="node-", metavar="TEXT", help="prefix of node names; a number from 0 follows")
     up.add_argument(
@@ -269,9 +321,14 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="also show the gang of each Job as a PodGroup of scheduling.k8s.io, if the cluster serves that kind",
     )
-    up.add_argument("--detach", action="store_true", help="return when ready, and keep running in the background")
-    up.add_argument("--purge", action="store_true", help="at the end, remove everything that was installed")
+    up.add_argument(
+        "--multi-user",
+        action="store_true",
+        help="users of this machine are users of the cluster: their pods run under their accounts; needs root",
+    )
 
+
+def _rest_of_the_commands(verbs: argparse._SubParsersAction[_Parser]) -> None:
     run = verbs.add_parser("run", help="submit manifests and follow the objects to their end")
     run.set_defaults(command=_run)
     _where(run)
@@ -303,7 +360,6 @@ def _parser() -> argparse.ArgumentParser:
 
     crds = verbs.add_parser("crds", help="print the CustomResourceDefinitions")
     crds.set_defaults(command=_crds)
-    return parser
 
 
 def _where(parser: argparse.ArgumentParser) -> None:

@@ -17,6 +17,7 @@ from pyroclast.api.types import SERVICE_ACCOUNTS
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.servers import AUDIENCES
 from pyroclast_standalone.installation import NAMESPACE
 
 LIFETIME_SECONDS = 7 * 24 * 3600  # requested; the server may grant less
@@ -38,8 +39,8 @@ class Accounts:
     _ends: dict[str, datetime] = field(default_factory=dict, init=False)  # expiry of the token, by account
 
     async def issue(self, account: str) -> Path:
-        """Issue a fresh token for ServiceAccount `account`. Return the path of its kubeconfig."""
-        await self._write_token(account)
+        """Issue fresh tokens for ServiceAccount `account`. Return the path of its kubeconfig."""
+        await self._write_tokens(account)
         path = self.folder / f"{account}.kubeconfig"
         kubeconfig = {
             "apiVersion": "v1",
@@ -59,18 +60,24 @@ class Accounts:
             await asyncio.sleep(max(LEAST_SECONDS, left * RENEW_AT * random.uniform(0.9, 1.0)))  # noqa: S311 - spreads load
             for account in self._ends:
                 try:
-                    await self._write_token(account)
+                    await self._write_tokens(account)
                 except KubeError as error:  # the old token is still valid, and the next check is before it expires
                     self.say(f"the token of {account} was not renewed: {error}")
 
-    async def _write_token(self, account: str) -> None:
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": LIFETIME_SECONDS}}
-        answer = await self.client.create(SERVICE_ACCOUNTS, body, namespace=NAMESPACE, name=account, subresource="token")
-        _write_private(self._token_file(account), answer["status"]["token"])
-        self._ends[account] = datetime.fromisoformat(answer["status"]["expirationTimestamp"])
+    async def _write_tokens(self, account: str) -> None:
+        for file, audiences in ((self._token_file(account), ()), (self.servers_token(account), AUDIENCES)):
+            spec = {"expirationSeconds": LIFETIME_SECONDS, **({"audiences": list(audiences)} if audiences else {})}
+            body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+            answer = await self.client.create(SERVICE_ACCOUNTS, body, namespace=NAMESPACE, name=account, subresource="token")
+            _write_private(file, answer["status"]["token"])
+            self._ends[account] = datetime.fromisoformat(answer["status"]["expirationTimestamp"])
 
     def _token_file(self, account: str) -> Path:
         return self.folder / f"{account}.token"
+
+    def servers_token(self, account: str) -> Path:
+        """Return the file with the token that only Pyroclast's own servers take."""
+        return self.folder / f"{account}.servers.token"
 
 
 def _address(cluster: ClusterConfig) -> dict[str, str | bool]:

@@ -22,6 +22,7 @@ from pyroclast_standalone import installation
 from pyroclast_standalone.accounts import Accounts
 from pyroclast_standalone.directory import CommandError, DataDirectory, require_answer
 from pyroclast_standalone.installation import remove
+from pyroclast_standalone.nodes.processes.machine import find_machine
 from pyroclast_standalone.processes import Program, Supervisor, free_port, is_free
 
 USER_AGENT = "pyroclast"
@@ -42,6 +43,8 @@ class Options:
         port: the port of the embedded API server, 0 for any.
         place_before_pods: whether gangs are placed before their pods exist.
         publish_native_groups: whether gangs of Jobs are also shown as native PodGroups.
+        machine: whether the only node is this machine, with its true size.
+        multi_user: whether users of this machine are users of the cluster, whose pods run under their accounts.
     """
 
     directory: DataDirectory
@@ -54,6 +57,8 @@ class Options:
     place_before_pods: bool = False
     node_resources: tuple[str, ...] = ()
     publish_native_groups: bool = False
+    machine: bool = False
+    multi_user: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,7 @@ async def purge(kubeconfig: Path) -> None:
 async def _start_api_server(supervisor: Supervisor, options: Options, port: int) -> Path:
     directory = options.directory
     audit = ("--audit-log", str(options.audit_log)) if options.audit_log else ()
+    creators = ("--record-creators",) if options.multi_user else ()
 
     async def is_ready() -> bool:
         if not directory.kubeconfig.exists() or is_free(port):
@@ -129,7 +135,7 @@ async def _start_api_server(supervisor: Supervisor, options: Options, port: int)
         Program(
             "apiserver",
             "pyroclast_standalone.apiserver",
-            ("--data-dir", str(directory.root), "--port", str(port), *("--scheduler", SCHEDULER_NAME), *audit),
+            ("--data-dir", str(directory.root), "--port", str(port), *("--scheduler", SCHEDULER_NAME), *audit, *creators),
             is_ready,
         )
     )
@@ -149,11 +155,13 @@ async def _start_services(
         publish_native_groups=options.publish_native_groups,
     )
     await installation.apply(client, wanted)
+    if is_embedded:
+        await installation.remove_other_nodes(client, find_machine(1).name if options.machine else "")
     await _tell(client, "recorder", f"http://127.0.0.1:{history_port}")
-    await _tell(client, "board", f"http://127.0.0.1:{board_port}")
+    await _tell(client, "board", f"http://127.0.0.1:{board_port}", multiUser=str(options.multi_user).lower())
     accounts = Accounts(client, cluster, options.directory.accounts, supervisor.say)
     scheduler = f"127.0.0.1:{free_port()}"
-    services = _services(options, webhook_port, history_port, board_port, scheduler)
+    services = _services(options, webhook_port, history_port, board_port, scheduler, accounts)
 
     addresses = {service.name: f"127.0.0.1:{free_port()}" for service in services} | {"scheduler": scheduler}
     options.directory.addresses.write_text(json.dumps(addresses, indent=2) + "\n")
@@ -161,7 +169,8 @@ async def _start_services(
 
     async def start(service: _Service) -> None:
         credentials = await accounts.issue(service.account)
-        await supervisor.start(_program(service, credentials, addresses[service.name]))
+        trust = () if options.multi_user else ("--trust-local-clients",)  # otherwise the machine is its user's own
+        await supervisor.start(_program(service, credentials, addresses[service.name], trust))
 
     async with asyncio.TaskGroup() as group:
         for service in services:
@@ -179,7 +188,9 @@ class _Service:
     metrics_flag: str = "--listen-address"
 
 
-def _services(options: Options, webhook_port: int, history_port: int, board_port: int, scheduler: str) -> list[_Service]:
+def _services(  # noqa: PLR0917 - the addresses of the services
+    options: Options, webhook_port: int, history_port: int, board_port: int, scheduler: str, accounts: Accounts
+) -> list[_Service]:
     root = options.directory.root
     scheduler_configuration = root / "scheduler.conf"
     if not scheduler_configuration.exists():  # a user may have changed the file
@@ -202,17 +213,28 @@ def _services(options: Options, webhook_port: int, history_port: int, board_port
         "--data-dir",
         str(root / "nodes"),
         *(word for pair in options.node_resources for word in ("--resource", pair)),
+        *(("--machine",) if options.machine else ()),
+        *(("--run-as-submitter", "--client-ca-file", str(root / "ca.crt")) if options.multi_user else ()),
     )
     webhooks = (
         *("--listen-address", "127.0.0.1", "--port", str(webhook_port)),
         *("--webhook-url", f"https://127.0.0.1:{webhook_port}", "--webhook-namespace", installation.NAMESPACE),
     )
     release = installation.RELEASE
+    token = str(accounts.servers_token(f"{release}-board").resolve())
     database = () if os.environ.get(DATABASE_VARIABLE) else ("--database-url", f"sqlite:///{root.resolve()}/history.db")
     history = (*database, "--api-address", f"127.0.0.1:{history_port}")
     pages = (
-        *("--login", "local", "--page-address", f"127.0.0.1:{board_port}", "--scheduler-url", f"http://{scheduler}"),
+        *(
+            "--login",
+            "token" if options.multi_user else "local",
+            "--page-address",
+            f"127.0.0.1:{board_port}",
+            "--scheduler-url",
+            f"http://{scheduler}",
+        ),
         *("--recorder-url", f"http://127.0.0.1:{history_port}", "--lease-namespace", installation.NAMESPACE),
+        *("--recorder-token-file", token, "--scheduler-token-file", token),
     )
     # pods that are processes have loopback addresses, which the probes of flows must reach
     probes = ("--probe-local-addresses",) if options.nodes and options.node_mode == "process" else ()
@@ -261,20 +283,20 @@ def _wait_for(lease: str) -> tuple[str, ...]:
     return "--leader-elect-wait-for", f"volcano-system/{lease}", "--leader-elect-wait-for-app", app
 
 
-async def _tell(client: Client, service: str, url: str) -> None:
+async def _tell(client: Client, service: str, url: str, **more: str) -> None:
     """Write the URL of a service to a ConfigMap, for users and the command line."""
     name = f"{installation.RELEASE}-{service}"
     body = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": name, "namespace": installation.NAMESPACE},
-        "data": {"url": url},
+        "data": {"url": url, **more},
     }
     key = Key(installation.NAMESPACE, name)
     await client.patch(CONFIG_MAPS, key, body, PatchKind.APPLY, field_manager=USER_AGENT, force=True)
 
 
-def _program(service: _Service, credentials: Path, address: str) -> Program:
+def _program(service: _Service, credentials: Path, address: str, trust: tuple[str, ...]) -> Program:
     """Return the program of `service`. Health and metrics are served on `address`."""
 
     async def is_ready() -> bool:
@@ -284,11 +306,10 @@ def _program(service: _Service, credentials: Path, address: str) -> Program:
         except aiohttp.ClientError:
             return False
 
-    # the machine is its user's own
     common = (
         "--kubeconfig",
         str(credentials),
-        "--trust-local-clients",
+        *trust,
         "--enable-healthz",
         "--healthz-address",
         address,

@@ -26,7 +26,7 @@ from pyroclast.kube.http.client import Client, Json, PatchKind
 from pyroclast.rules.policies.switched import seats_manifests
 from pyroclast_standalone.directory import CommandError
 from pyroclast_standalone.manifests import Catalogue, Manifest, key_of
-from pyroclast_standalone.nodes.injections import SIMULATED
+from pyroclast_standalone.nodes.injections import MACHINE, SIMULATED
 
 _HELD: Final = ((JOB_FLOWS, FLOW_FINALIZER), (HYPER_JOBS, HYPER_JOB_FINALIZER))
 """The kinds whose deletion waits for their Jobs, and the finalizer of each."""
@@ -148,13 +148,24 @@ async def _lift_finalizers(client: Client, kind: ResourceType) -> None:
                     await client.patch(kind, key, {"metadata": {"finalizers": None}}, PatchKind.MERGE)
 
 
-async def _remove_nodes(client: Client) -> None:
-    """Delete the simulated nodes and their pods. A pod without its node would never be removed."""
+async def remove_other_nodes(client: Client, machine: str) -> None:
+    """Remove the nodes of an earlier start that nobody runs any more: all but that of this machine, or only that one.
+
+    `machine`: the name of the node that is this machine. Empty if the nodes are others. Nodes that a user made stay.
+    """
+    await _remove_nodes(
+        client,
+        lambda name, mark: mark != "true" and ((mark, name) != (MACHINE, machine) if machine else mark == MACHINE),
+    )
+
+
+async def _remove_nodes(client: Client, is_removed: Callable[[str, str], bool] = lambda _name, _mark: True) -> None:
+    """Delete the nodes that run here and their pods. A pod without its node would never be removed."""
     nodes, _ = await client.list(NODES)
     for node in nodes:
-        if SIMULATED not in node["metadata"].get("annotations", {}):
+        name, mark = node["metadata"]["name"], (node["metadata"].get("annotations") or {}).get(SIMULATED)
+        if mark is None or not is_removed(name, mark):
             continue
-        name = node["metadata"]["name"]
         pods, _ = await client.list(PODS, field_selector=f"spec.nodeName={name}")
         for pod in pods:
             with contextlib.suppress(NotFound):

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import os
 import random
+import shutil
 import signal
 import socket
 import sys
@@ -67,6 +68,8 @@ STEADY_SECONDS = 60.0  # after this running time, the restart delay does not gro
 STOP_SECONDS = 15.0  # longer than any service needs to drain
 READY_SECONDS = 180.0
 KILLED = {-signal.SIGKILL, -signal.SIGTERM}  # killed from outside: the process would not end again by itself
+MOST_LOG_BYTES = 20 * 1024 * 1024  # of each process, in addition to as much from before
+ROTATION_SECONDS = 60.0
 USAGE_STATUS = 2  # a process that rejects its settings would reject them again
 
 
@@ -113,8 +116,9 @@ class Supervisor:
             await asyncio.sleep(0.05)
 
     async def watch(self) -> None:
-        """Restart processes that die, until cancelled."""
+        """Restart processes that die, and keep their logs short, until cancelled."""
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._keep_logs_short())
             for name in list(self._children):
                 group.create_task(self._keep(name))
 
@@ -148,6 +152,12 @@ class Supervisor:
                 return
             await self._spawn(child.program)
 
+    async def _keep_logs_short(self) -> None:
+        while True:
+            for name in list(self._children):
+                await asyncio.to_thread(rotate, self._log(name))
+            await asyncio.sleep(ROTATION_SECONDS)
+
     async def _spawn(self, program: Program) -> _Child:
         with self._log(program.name).open("ab") as log:
             process = await asyncio.create_subprocess_exec(
@@ -170,6 +180,13 @@ class Supervisor:
     def _last_line(self, name: str) -> str:
         lines = self._log(name).read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else "it wrote no log"
+
+
+def rotate(log: Path, most: int = MOST_LOG_BYTES) -> None:
+    """Move the content of a log above `most` bytes to `NAME.log.1`. Its process goes on to append to the same file."""
+    if log.exists() and log.stat().st_size > most:
+        shutil.copyfile(log, log.with_name(log.name + ".1"))
+        os.truncate(log, 0)
 
 
 async def _end(child: _Child) -> None:

@@ -27,6 +27,9 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--scheduler", action="append", default=[], help="name of a scheduler that runs here (repeatable): others are warned of"
     )
+    parser.add_argument(
+        "--record-creators", action="store_true", help="write into each pod who created it, for nodes that run it as that user"
+    )
     return parser.parse_args(argv)
 
 
@@ -41,6 +44,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
         in_memory=arguments.in_memory,
         audit_log=arguments.audit_log,
         schedulers=arguments.scheduler,
+        records_creators=arguments.record_creators,
     ) as (_, url):
         gc.freeze()
         print(f"ready {url} KUBECONFIG={arguments.data_dir / 'kubeconfig'}", flush=True)

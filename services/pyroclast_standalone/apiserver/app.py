@@ -54,6 +54,7 @@ class Server:
         faults: Faults | None = None,
         now: Callable[[], float] = time.time,
         schedulers: Sequence[str] = (),
+        records_creators: bool = False,
     ) -> None:
         begin = journal.revision() if journal is not None else 0
         revision = begin + _RESTART_GAP if begin else 1
@@ -64,7 +65,8 @@ class Server:
         self.admission = Admission()
         self.definitions = crds.Definitions(self.store, self.registry, now)
         self.store.listeners.append(self.definitions.on_change)
-        plugins, classes = Plugins(self.store, self.registry, schedulers), Classes(self.store)
+        plugins = Plugins(self.store, self.registry, schedulers, records_creators=records_creators)
+        classes = Classes(self.store)
         self.authorizer = Authorizer(self.store)
         self.webhooks = Webhooks(self.store, self.registry)
         self.admission.early += [*plugins.mutating, classes.fill_in]
@@ -81,7 +83,7 @@ class Server:
         self.cleanup = crds.DefinitionCleanup(self.store, self.registry, self.writer, now)
         self.claims = ClaimController(self.store, self.registry, now)
         self.writer.finishers[crds.COLLECTION] = self.definitions.settle_status
-        self.logs = Logs(self.registry)
+        self.logs = Logs(self.registry, identity.admin)
         subresources = Subresources(
             self.store,
             self.registry,

@@ -20,14 +20,19 @@ from pyroclast_standalone.nodes.lives import ContainerLife, PodLife
 from pyroclast_standalone.nodes.pods import PodKeeper
 from pyroclast_standalone.nodes.runtime import LogLine, LogOptions, Runtime, selected, written
 
+_ADMINISTRATORS = "system:masters"
 _FOLLOW_SECONDS = 0.2  # how soon a follower gets a new line
 
 
 class Endpoint:
-    """Serves the logs of all nodes on one port. There is no authentication, so the port must only be open on loopback."""
+    """Serves the logs of all nodes on one port, which must only be open on loopback.
 
-    def __init__(self, keeper: PodKeeper, runtime: Runtime) -> None:
-        self._keeper, self._runtime = keeper, runtime
+    With `authority`, the file of a CA, only administrators can read them: clients with a certificate of the CA for the group
+    `system:masters`, as the API server has. Without, every user of the machine can.
+    """
+
+    def __init__(self, keeper: PodKeeper, runtime: Runtime, authority: str = "") -> None:
+        self._keeper, self._runtime, self._authority = keeper, runtime, authority
 
     @asynccontextmanager
     async def serving(self, address: str, port: int) -> AsyncIterator[int]:
@@ -38,7 +43,11 @@ class Endpoint:
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, address, port, ssl_context=await asyncio.to_thread(serving_context, address))
+            context = await asyncio.to_thread(serving_context, address)
+            if self._authority:
+                context.load_verify_locations(self._authority)
+                context.verify_mode = ssl.CERT_REQUIRED
+            site = web.TCPSite(runner, address, port, ssl_context=context)
             await site.start()
             yield runner.addresses[0][1]
         finally:
@@ -48,6 +57,8 @@ class Endpoint:
         return web.Response(text="ok")
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:
+        if self._authority and not _is_administrator(request):
+            return web.Response(status=403, text=f"only {_ADMINISTRATORS} may read logs from a node: ask the API server")
         key = Key(request.match_info["namespace"], request.match_info["pod"])
         name = request.match_info["container"]
         try:
@@ -72,19 +83,24 @@ class Endpoint:
         text = b"".join(written(line, options) for line in selected(lines, options))
         await response.write(text if options.limit_bytes is None else text[: options.limit_bytes])
         if options.follow and not options.previous:
-            await self._follow(response, key, name, options, seen=len(lines))
+            await self._follow(response, key, name, options, lines)
         await response.write_eof()
         return response
 
-    async def _follow(self, response: web.StreamResponse, key: Key, name: str, options: LogOptions, *, seen: int) -> None:
+    async def _follow(
+        self, response: web.StreamResponse, key: Key, name: str, options: LogOptions, before: list[LogLine]
+    ) -> None:
         while True:
             is_over = self._is_over(key, name)
             lines = await self._lines(key, name, options)
             if lines is None:
                 return
+            seen = len(before)
+            if before and lines[:1] != before[:1]:  # the log was rotated
+                seen = lines.index(before[-1]) + 1 if before[-1] in lines else 0
             for line in lines[seen:]:
                 await response.write(written(line, options))
-            seen = max(seen, len(lines))
+            before = lines
             if is_over:
                 return
             await asyncio.sleep(_FOLLOW_SECONDS)
@@ -105,6 +121,11 @@ class Endpoint:
         pod, life = found
         container = next((container for container in life.containers if container.name == name), None)
         return None if container is None else (pod, life, container)
+
+
+def _is_administrator(request: web.Request) -> bool:
+    certificate = (request.transport.get_extra_info("peercert") if request.transport else None) or {}
+    return ("organizationName", _ADMINISTRATORS) in {pair for part in certificate.get("subject", ()) for pair in part}
 
 
 def serving_context(address: str) -> ssl.SSLContext:

@@ -34,6 +34,7 @@ class Shape:
     labels: Mapping[str, str]
     host_ip: str
     port: int  # port of the kubelet endpoint
+    is_machine: bool = False  # whether it is the size of this machine, which may have changed since the last start
 
 
 def node_object(name: str, fleet: str, shape: Shape, now: float) -> Json:
@@ -57,7 +58,7 @@ def node_status(name: str, shape: Shape, state: NodeState, known: records.Node |
     """Return the status of a node in `state`. Capacity and unchanged transition times are those of `known`."""
     resources: Mapping[str, Any] = shape.resources
     allocatable = resources
-    if known is not None and known.status.capacity:
+    if known is not None and known.status.capacity and not shape.is_machine:
         resources = known.status.capacity
         allocatable = known.status.allocatable or resources
     return {
@@ -69,13 +70,13 @@ def node_status(name: str, shape: Shape, state: NodeState, known: records.Node |
         "nodeInfo": {
             "architecture": "amd64",
             "bootID": name,
-            "containerRuntimeVersion": "pyroclast://simulated",
+            "containerRuntimeVersion": f"pyroclast://{'processes' if shape.is_machine else 'simulated'}",
             "kernelVersion": "simulated",
             "kubeProxyVersion": "",
             "kubeletVersion": "v1.36.0-pyroclast",
             "machineID": name,
             "operatingSystem": "linux",
-            "osImage": "Pyroclast simulated node",
+            "osImage": "Pyroclast on this machine" if shape.is_machine else "Pyroclast simulated node",
             "systemUUID": name,
         },
     }
@@ -255,7 +256,8 @@ class Fleet:
         endpoint = node.status.daemon_endpoints.get("kubeletEndpoint") or {}
         said = {condition.type: condition.status for condition in node.status.conditions}
         wanted = {NodeState.READY: "True", NodeState.NOT_READY: "False", NodeState.LOST: "Unknown"}[state]
-        return endpoint.get("Port") != self.shape.port or said.get("Ready") != wanted or not node.status.capacity
+        is_resized = self.shape.is_machine and dict(node.status.capacity) != dict(self.shape.resources)
+        return endpoint.get("Port") != self.shape.port or said.get("Ready") != wanted or not node.status.capacity or is_resized
 
     async def _reconcile(self, name: str) -> None:
         known = self._nodes.get(Key("", name))

@@ -34,6 +34,9 @@ _PREFIX: Final = "nodes.pyroclast.dev/"
 SIMULATED: Final = _PREFIX + "simulated"
 """Annotation of a Node object that this process simulates although it did not register the node."""
 
+MACHINE: Final = "machine"
+"""The value of that annotation for a node that is this machine."""
+
 
 class NodeState(StrEnum):
     """The state of a simulated node, which an annotation can set."""

@@ -108,7 +108,7 @@ class _Step:
             return
         if is_injected and (execution.ends_at is None or execution.ends_at > self._now):
             self._effects.append(Kill(container.name))
-        reason = "Completed" if exit_code == 0 else "Error"
+        reason = "Completed" if exit_code == 0 else execution.reason or "Error"
         container.ending = Ending(exit_code, execution.started_at, ends_at, reason, execution.message)
         container.execution = None
         container.probes = {}

@@ -128,6 +128,7 @@ class Execution:
     exit_code: int = 0
     trouble: Trouble | None = None
     message: str = ""  # the container's termination message
+    reason: str = ""  # of the end, where the exit code alone does not say it: OOMKilled
 
 
 @dataclass(slots=True)

@@ -182,6 +182,7 @@ class PodKeeper:
         await self._publish(pod, entry)
         if entry.life.phase.is_over:
             node.ledger.release(entry.life.uid)
+            self._runtime.release(entry.life.uid)
             self._addresses.give_back(entry.life.uid, entry.life.pod_ip)
         if entry.life.may_be_deleted and not entry.is_deleted:
             # otherwise the API server removes it, at once or after its finalizers
@@ -197,10 +198,11 @@ class PodKeeper:
         if pod.status.start_time:
             return await self._resume(pod, node)
         uid = pod.metadata.uid
+        refusal = await self._runtime.admit(pod)
         life = born(pod, self._host_ip if pod.spec.host_network else self._addresses.take(uid), now)
         entry = self._entries[pod.key] = Entry(life, node.name)
         self._count(node)
-        refusal = node.ledger.take(uid, pod_requests(pod))
+        refusal = refusal or node.ledger.take(uid, pod_requests(pod))
         if refusal is not None:
             self._addresses.give_back(uid, life.pod_ip)
             life.pod_ip = ""

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from pyroclast_standalone import times
 from pyroclast_standalone.nodes import environment, records, volumes
+from pyroclast_standalone.nodes.capacity import Refusal
 from pyroclast_standalone.nodes.lives import ContainerLife, Execution, PodLife, ProbeKind, ProbeResult, Trouble
 from pyroclast_standalone.nodes.sources import Reference, Sources
 
@@ -94,6 +95,12 @@ class Runtime(Protocol):
         self, pod: records.Pod, life: PodLife, container: ContainerLife, *, previous: bool
     ) -> Sequence[LogLine] | None:
         """Return the output of the container so far. None if there was no such run."""
+
+    async def admit(self, pod: records.Pod) -> Refusal | None:
+        """Return why a new pod cannot run here. None if it can."""
+
+    def release(self, uid: str) -> None:
+        """Free what a pod that has ended held for itself alone."""
 
     async def forget(self, uid: str) -> None:
         """Remove the data of a deleted pod."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import ipaddress
+import os
 import re
 import secrets
 import time
@@ -11,8 +13,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
+import structlog
 from pydantic import Field, field_validator, model_validator
 
 from pyroclast.api.types import NODES, PODS, Key
@@ -23,17 +26,22 @@ from pyroclast.resources import quantity
 from pyroclast.resources.backoff import Backoff
 from pyroclast.runtime.fields import Duration, Names
 from pyroclast.runtime.service import Service
-from pyroclast.runtime.settings import ServiceSettings
+from pyroclast.runtime.settings import ServiceSettings, SettingsError
 from pyroclast_standalone.nodes import records
 from pyroclast_standalone.nodes.capacity import AddressPool
 from pyroclast_standalone.nodes.endpoint import Endpoint
 from pyroclast_standalone.nodes.environment import Place
 from pyroclast_standalone.nodes.fleet import Fleet, Shape
+from pyroclast_standalone.nodes.injections import MACHINE
 from pyroclast_standalone.nodes.pods import PodKeeper, pod_log
-from pyroclast_standalone.nodes.runtime import Runtime
+from pyroclast_standalone.nodes.processes.machine import Machine, find_machine
 from pyroclast_standalone.nodes.simulated import SimulatedRuntime
 from pyroclast_standalone.nodes.sources import Sources
 
+if TYPE_CHECKING:
+    from pyroclast_standalone.nodes.processes.runtime import ProcessRuntime  # the other mode does not need it
+
+log = structlog.get_logger()
 _PAIR = re.compile(r"[^=\s]+=[^=]*")
 _PREFIX = re.compile(r"[a-z0-9]([a-z0-9.-]*)?")
 
@@ -51,6 +59,17 @@ class NodesSettings(ServiceSettings):
     mode: Literal["simulated", "process"] = Field(
         "simulated",
         description="simulated: containers only simulate their commands; process: containers run as processes of this machine",
+    )
+    machine: bool = Field(
+        False,
+        description="register one node with the name and the size of this machine, and enforce the limits of its pods; "
+        "needs --mode=process",
+    )
+    run_as_submitter: bool = Field(
+        False, description="run each pod under the account of the user who submitted it; needs the rights of root"
+    )
+    client_ca_file: str = Field(
+        "", description="CA of the administrators who may read logs here, such as the API server; empty: everybody on --node-ip"
     )
     data_dir: str = Field("", description="directory for the state of containers; required with --mode=process")
     pod_log: str = Field("", description="file with a line of JSON for each start and end of a pod")
@@ -103,6 +122,10 @@ class NodesSettings(ServiceSettings):
     def _has_a_place(self) -> Self:
         if self.mode == "process" and not self.data_dir:
             raise ValueError("--mode=process needs --data-dir, a folder for the state of its containers")
+        if self.machine and self.mode != "process":
+            raise ValueError("--machine needs --mode=process: simulated pods use nothing of this machine")
+        if self.run_as_submitter and (self.mode != "process" or os.geteuid() != 0):
+            raise ValueError("--run-as-submitter needs --mode=process and the rights of root")
         return self
 
     @property
@@ -110,21 +133,16 @@ class NodesSettings(ServiceSettings):
         """The network of pod addresses. For processes it is a network in which every address is this machine."""
         return self.pod_network or ("127.64.0.0/10" if self.mode == "process" else "10.128.0.0/9")
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the nodes to register."""
-        return [f"{self.name_prefix}{number}" for number in range(self.nodes)]
+    def names(self, machine: Machine | None) -> list[str]:
+        """Return the names of the nodes to register."""
+        return [machine.name] if machine else [f"{self.name_prefix}{number}" for number in range(self.nodes)]
 
-    @property
-    def resources(self) -> dict[str, str]:
-        """The resources of each node."""
+    def shape(self, machine: Machine | None, port: int) -> Shape:
+        """Return the resources and labels of each node. `port` is that of the endpoint for logs."""
         fixed = {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods), "ephemeral-storage": "100Gi"}
-        return fixed | _mapping(self.resource)
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The labels of each node."""
-        return _mapping(self.label)
+        resources = fixed | (machine.resources if machine else {}) | _mapping(self.resource)
+        labels = (machine.labels if machine else {}) | _mapping(self.label)
+        return Shape(resources, labels, self.node_ip, port, is_machine=machine is not None)
 
 
 def _mapping(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -146,7 +164,8 @@ async def run(service: Service) -> None:
     events = service.record_events(client, "kubelet")
     first = settings.restart_backoff / timedelta(seconds=1)
     async with AsyncExitStack() as stack:
-        runtime = await stack.enter_async_context(_runtime(service, settings, client, nodes, queue))
+        machine = await asyncio.to_thread(find_machine, len(os.sched_getaffinity(0))) if settings.machine else None
+        runtime = await stack.enter_async_context(_runtime(service, settings, client, nodes, queue, machine=machine))
         keeper = PodKeeper(
             client,
             pods,
@@ -157,14 +176,19 @@ async def run(service: Service) -> None:
             events=events,
             log=stack.enter_context(pod_log(settings.pod_log)),
         )
-        async with Endpoint(keeper, runtime).serving(settings.node_ip, settings.kubelet_port) as port:
-            shape = Shape(settings.resources, settings.labels, settings.node_ip, port)
-            fleet = Fleet(client, nodes, settings.names, fleet=settings.name_prefix, shape=shape, changed=keeper.look_at_node)
+        endpoint = Endpoint(keeper, runtime, settings.client_ca_file)
+        async with endpoint.serving(settings.node_ip, settings.kubelet_port) as port:
+            names, mark = settings.names(machine), MACHINE if machine else settings.name_prefix
+            shape = settings.shape(machine, port)
+            fleet = Fleet(client, nodes, names, fleet=mark, shape=shape, changed=keeper.look_at_node)
             keeper.fleet = fleet
             service.add_ready("nodes", lambda: f"{fleet.unregistered} are not registered" if fleet.unregistered else None)
             service.watch(nodes)
             service.watch(pods)
             await service.synced()
+            if not isinstance(runtime, SimulatedRuntime):
+                existing = {pod.metadata.uid: pod.status.phase not in ("Succeeded", "Failed") for pod in pods.values()}
+                await asyncio.to_thread(runtime.sweep, existing)
             service.spawn("pods", run_workers(queue, keeper.reconcile, _WORKERS))
             service.spawn("nodes", fleet.keep())
             service.spawn("leases", fleet.renew_leases())
@@ -182,8 +206,14 @@ def _addresses(settings: NodesSettings) -> AddressPool:
 
 @asynccontextmanager
 async def _runtime(
-    service: Service, settings: NodesSettings, client: Client, nodes: Informer[records.Node], queue: WorkQueue[Key]
-) -> AsyncIterator[Runtime]:
+    service: Service,
+    settings: NodesSettings,
+    client: Client,
+    nodes: Informer[records.Node],
+    queue: WorkQueue[Key],
+    *,
+    machine: Machine | None,
+) -> AsyncIterator[SimulatedRuntime | ProcessRuntime]:
     sources = Sources(client)
 
     def place(node: str, pod_ip: str) -> Place:
@@ -196,12 +226,28 @@ async def _runtime(
         yield SimulatedRuntime(sources, place, unknown_seconds=unknown, now=time.time)
         return
     from pyroclast_standalone.nodes.processes.launcher import find_isolation  # noqa: PLC0415 - the other mode does not need it
+    from pyroclast_standalone.nodes.processes.limits import find_groups  # noqa: PLC0415
     from pyroclast_standalone.nodes.processes.runtime import ProcessRuntime  # noqa: PLC0415
 
     isolation = await asyncio.to_thread(find_isolation)
+    if settings.run_as_submitter and isolation != "root":
+        raise SettingsError("--run-as-submitter: a process can have no mounts of its own here, so users would not be apart")
     root = Path(settings.data_dir)
+    digest = hashlib.sha256(os.path.abspath(root).encode()).hexdigest()  # noqa: ASYNC240 - reads no file
+    groups = find_groups(f"pyroclast-{digest[:8]}") if machine else None
+    if machine is not None:
+        log.info("node.machine", machine=str(machine), limits=str(groups), isolation=isolation)
     runtime = ProcessRuntime(
-        sources, place, root, server=client.config.server, wake=queue.add, isolation=isolation, now=time.time
+        sources,
+        place,
+        root,
+        server=client.config.server,
+        wake=queue.add,
+        isolation=isolation,
+        now=time.time,
+        machine=machine,
+        groups=groups,
+        client=client if settings.run_as_submitter else None,
     )
     service.spawn("volumes", runtime.refresh())
     try:

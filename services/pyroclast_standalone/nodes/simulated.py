@@ -114,6 +114,12 @@ class SimulatedRuntime:
         until = self._now() if ended_at is None else ended_at
         return [(started_at + after, line) for after, line in printed if started_at + after <= until]
 
+    async def admit(self, pod: records.Pod) -> None:
+        """Accept every pod: a simulated one needs nothing of this machine."""
+
+    def release(self, uid: str) -> None:
+        """Do nothing, for the same reason."""
+
     async def forget(self, uid: str) -> None:
         """Remove the pod's runs and tokens."""
         self._runs.pop(uid, None)

@@ -111,7 +111,8 @@ async def request(
 async def _own_token(client: Client) -> str:
     """Return a token that is good for the servers of Pyroclast alone; empty where there is none.
 
-    The variable names a file with the token. Otherwise, a ServiceAccount that may create tokens of itself gets one.
+    The variable names a file with the token. Otherwise, a ServiceAccount that may create tokens of itself gets one, and so does
+    a user who may create tokens of the ServiceAccount of the same name in the namespace of the kubeconfig.
     """
     if path := os.environ.get(TOKEN_FILE, ""):
         return _read_token(path)
@@ -134,8 +135,8 @@ async def _requested_token(client: Client) -> str:
         user = ((answer.get("status") or {}).get("userInfo") or {}).get("username", "")
         prefix, _, account = user.rpartition(":")
         namespace = prefix.removeprefix(ACCOUNT)
-        if not user.startswith(ACCOUNT):
-            return ""
+        if not user.startswith(ACCOUNT):  # `pyroclast user add` makes an account beside a user of a certificate
+            namespace, account = client.config.namespace, user
         path = path_of("/api/v1/namespaces/", namespace, "serviceaccounts", account, "token")
         spec = {"audiences": list(AUDIENCES), "expirationSeconds": TOKEN_SECONDS}
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}

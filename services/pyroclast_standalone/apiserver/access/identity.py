@@ -52,18 +52,23 @@ def write_private(path: Path, content: bytes) -> None:
     temporary.replace(path)
 
 
+def kubeconfig(name: str, cluster: dict[str, str], user: dict[str, str], *, namespace: str) -> str:
+    """Return a kubeconfig, as JSON, with the user `name`."""
+    context = {"cluster": "pyroclast", "user": name, "namespace": namespace}  # some clients need a namespace
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "pyroclast", "cluster": cluster}],
+        "users": [{"name": name, "user": user}],
+        "contexts": [{"name": "pyroclast", "context": context}],
+        "current-context": "pyroclast",
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
 def write_kubeconfig(path: Path, url: str, identity: Identity) -> None:
     """Write the administrator's kubeconfig for the server at `url`, with the paths of the certificates and the key."""
     certificate, key = identity.admin
     cluster = {"server": url, "certificate-authority": str(identity.authority.resolve())}
     user = {"client-certificate": str(certificate.resolve()), "client-key": str(key.resolve())}
-    context = {"cluster": "pyroclast", "user": "kubernetes-admin", "namespace": "default"}  # some clients need a namespace
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "pyroclast", "cluster": cluster}],
-        "users": [{"name": "kubernetes-admin", "user": user}],
-        "contexts": [{"name": "pyroclast", "context": context}],
-        "current-context": "pyroclast",
-    }
-    write_private(path, (json.dumps(document, indent=2) + "\n").encode())
+    write_private(path, kubeconfig("kubernetes-admin", cluster, user, namespace="default").encode())

@@ -10,6 +10,7 @@ from collections.abc import Collection as Names
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pyroclast.api.keys import CREATED_BY
 from pyroclast.resources import quantity
 from pyroclast.resources.pods import Additions, as_stored
 from pyroclast_standalone.apiserver.admission.chain import Guard, Review
@@ -72,9 +73,12 @@ _DEFAULT_POLICY: Final = "PreemptLowerPriority"
 class Plugins:
     """The built-in admission steps with access to the store."""
 
-    def __init__(self, store: Store, registry: Registry, schedulers: Names[str] = ()) -> None:
-        """`schedulers` are the names of the running schedulers. If empty, no warning about other schedulers is given."""
-        self._schedulers = frozenset(schedulers)
+    def __init__(self, store: Store, registry: Registry, schedulers: Names[str] = (), *, records_creators: bool = False) -> None:
+        """`schedulers` are the names of the running schedulers. If empty, no warning about other schedulers is given.
+
+        With `records_creators`, an annotation of each pod names the user who created it, and nobody can change that.
+        """
+        self._schedulers, self._records_creators = frozenset(schedulers), records_creators
         self._namespaces = store.collection("namespaces")
         self._accounts = store.collection("serviceaccounts")
         self._priorities = store.collection("priorityclasses.scheduling.k8s.io")
@@ -88,7 +92,7 @@ class Plugins:
     @property
     def mutating(self) -> list[Guard]:
         """The steps in order. `require_namespace` is first, so that no other step reports errors about a missing namespace."""
-        return [self.require_namespace, self._node_taint, self._pod, self._priority_class]
+        return [self.require_namespace, self._node_taint, self._creator, self._pod, self._priority_class]
 
     def require_namespace(self, review: Review) -> None:
         """Reject the creation of objects in a namespace that does not exist or is being deleted."""
@@ -123,6 +127,18 @@ class Plugins:
         taints = review.body.setdefault("spec", {}).setdefault("taints", [])
         if not any(each.get("key") == _NO_EXECUTE[0] and each.get("effect") == "NoSchedule" for each in taints):
             taints.append({"key": _NO_EXECUTE[0], "effect": "NoSchedule"})
+
+    def _creator(self, review: Review) -> None:
+        body = review.body
+        if not self._records_creators or review.resource.qualified != "pods" or body is None or body.get("kind", "Pod") != "Pod":
+            return
+        annotations = body["metadata"].get("annotations") or {}
+        if review.operation == "CREATE" and not review.subresource:
+            body["metadata"]["annotations"] = {**annotations, CREATED_BY: review.context.user.name}
+        elif review.operation == "UPDATE" and review.old is not None:
+            kept = (review.old["metadata"].get("annotations") or {}).get(CREATED_BY)
+            others = {name: value for name, value in annotations.items() if name != CREATED_BY}
+            body["metadata"]["annotations"] = others if kept is None else {**others, CREATED_BY: kept}
 
     def _pod(self, review: Review) -> None:
         body = review.body

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -20,9 +21,10 @@ _CONNECT_SECONDS: Final = 10.0
 
 
 class Logs:
-    """Reads logs from node agents."""
+    """Reads logs from node agents. `client` is the certificate with its key by which a node agent knows this server."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, client: tuple[Path, Path]) -> None:
+        self._client = client
         self._pods = registry.require("", "v1", "pods").collection
         self._nodes = registry.require("", "v1", "nodes").collection
         self._session: aiohttp.ClientSession | None = None
@@ -68,6 +70,7 @@ class Logs:
             context = ssl.create_default_context()
             context.check_hostname = False  # node agents have self-signed certificates, as kubelets do
             context.verify_mode = ssl.CERT_NONE
+            context.load_cert_chain(*self._client)
             timeout = aiohttp.ClientTimeout(total=None, connect=_CONNECT_SECONDS)
             self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context, limit=0), timeout=timeout)
         try:

@@ -73,10 +73,15 @@ class Reviews:
 
     def _token(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         audiences = spec.get("audiences") or [ISSUER]
-        user = self._authenticator.of_token(str(spec.get("token", "")), audiences)
+        token = str(spec.get("token", ""))
+        user = self._authenticator.of_token(token, audiences)
         if user is None:
             return {"user": {}, "error": "invalid bearer token"}
-        return {"authenticated": True, "user": user.wire(), "audiences": [each for each in audiences if each == ISSUER]}
+        return {
+            "authenticated": True,
+            "user": user.wire(),
+            "audiences": [each for each in audiences if self._authenticator.of_token(token, [each])],
+        }
 
     def _rules(self, user: User, namespace: str) -> dict[str, Any]:
         found: list[Mapping[str, Any]] = []

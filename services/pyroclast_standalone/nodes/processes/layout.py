@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -80,6 +81,7 @@ class Outcome:
 
     code: int
     ended_at: float
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +114,17 @@ class Layout:
     def outcome(self, uid: str, container: str, attempt: int) -> Outcome | None:
         """Return the end of one start of a container. None if the process has not ended or its end is unknown."""
         found = _read(self.run(uid, container, attempt) / "exit")
-        return None if found is None else Outcome(int(found["code"]), float(found["ended_at"]))
+        return None if found is None else Outcome(int(found["code"]), float(found["ended_at"]), str(found.get("reason", "")))
 
     def lines(self, uid: str, container: str, attempt: int) -> list[LogLine] | None:
-        """Return the output of one start of a container. None if there was no such start."""
+        """Return the output of one start of a container, as far as it is kept. None if there was no such start."""
+        file = self.run(uid, container, attempt) / "log"
         try:
-            text = (self.run(uid, container, attempt) / "log").read_bytes()
+            text = file.read_bytes()
         except FileNotFoundError:
             return None
+        with contextlib.suppress(FileNotFoundError):
+            text = file.with_name("log.1").read_bytes() + text  # the part before the last rotation
         parted = (line.partition(b" ") for line in text.split(b"\n")[:-1])
         return [(float(stamp), line.decode(errors="replace")) for stamp, _, line in parted]
 
@@ -132,11 +137,14 @@ class Layout:
         shutil.rmtree(self.pod(uid), ignore_errors=True)
 
 
-def write_files(folder: Path, files: Mapping[str, File]) -> bool:
-    """Make `folder` contain exactly these files, each replaced atomically. Return whether any file changed."""
+def write_files(folder: Path, files: Mapping[str, File], owner: tuple[int, int] | None = None) -> bool:
+    """Make `folder` contain exactly these files, each replaced atomically. Return whether any file changed.
+
+    `owner`: the uid and gid of the files. The folder stays this process's own, so that nobody can put a link into it.
+    """
     changed = False
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = {folder / name: file for name, file in files.items()}
+    wanted = {folder / name: file for name, file in files.items() if _is_below(Path(name))}
     for path, file in wanted.items():
         if path.is_file() and path.read_bytes() == file.content:
             continue
@@ -144,6 +152,8 @@ def write_files(folder: Path, files: Mapping[str, File]) -> bool:
         draft = path.with_name(path.name + ".new")
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, file.mode), "wb") as target:
             target.write(file.content)
+            if owner is not None:
+                os.fchown(target.fileno(), *owner)
         draft.replace(path)
         changed = True
     for path in [path for path in folder.rglob("*") if path.is_file() and path not in wanted]:
@@ -152,9 +162,13 @@ def write_files(folder: Path, files: Mapping[str, File]) -> bool:
     return changed
 
 
-def _read(path: Path) -> dict[str, float] | None:
+def _is_below(path: Path) -> bool:
+    return not path.is_absolute() and ".." not in path.parts
+
+
+def _read(path: Path) -> dict[str, Any] | None:
     try:
-        content: dict[str, float] = json.loads(path.read_bytes())
+        content: dict[str, Any] = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
     return content

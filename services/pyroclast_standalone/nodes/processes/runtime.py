@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,17 @@ import structlog
 
 from pyroclast.api.types import Key
 from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.http.client import Client
 from pyroclast_standalone.nodes import records
+from pyroclast_standalone.nodes.capacity import Refusal
 from pyroclast_standalone.nodes.environment import ConfigurationError, Place
 from pyroclast_standalone.nodes.injections import of_pod
 from pyroclast_standalone.nodes.lives import ContainerLife, Execution, PodLife, ProbeKind, ProbeResult, Trouble
-from pyroclast_standalone.nodes.processes.launcher import Launcher, is_shim, variables_of
+from pyroclast_standalone.nodes.processes.launcher import Grant, Launcher, is_shim, variables_of
 from pyroclast_standalone.nodes.processes.layout import Layout, Named, hosts_file, message_of, names_of, write_files
+from pyroclast_standalone.nodes.processes.limits import Groups
+from pyroclast_standalone.nodes.processes.machine import GPU, Devices, Machine
+from pyroclast_standalone.nodes.processes.submitters import Account, Submitters
 from pyroclast_standalone.nodes.runtime import LogLine, Workload, resolved_volumes, trouble_of, workload
 from pyroclast_standalone.nodes.sources import Sources
 from pyroclast_standalone.nodes.volumes import File
@@ -81,6 +86,7 @@ class _Pod:
 
     pod: records.Pod
     place: Place
+    account: Account | None = None
     executions: dict[tuple[str, int], Execution] = field(default_factory=dict)
 
 
@@ -95,6 +101,9 @@ class ProcessRuntime:
         wake: called after an event of a pod.
         isolation: the result of `find_isolation`.
         now: returns the seconds since the epoch.
+        machine: this machine, if its GPUs are allocated.
+        groups: where control groups can be made. None where limits are not enforced.
+        client: the client of the API server, if pods run under the accounts of those who submitted them.
     """
 
     def __init__(
@@ -107,10 +116,18 @@ class ProcessRuntime:
         wake: Callable[[Key], None],
         isolation: str,
         now: Callable[[], float],
+        machine: Machine | None = None,
+        groups: Groups | None = None,
+        client: Client | None = None,
     ) -> None:
         self._sources, self._place, self._wake, self._now = sources, place, wake, now
         self._layout = Layout(root.resolve())
-        self._launcher = Launcher(self._layout, server, isolation)
+        pods = self._layout.root / "pods"
+        pods.mkdir(parents=True, exist_ok=True)
+        pods.chmod(0o700)
+        self._groups, self._submitters = groups, None if client is None else Submitters(client, pods)
+        self._devices = None if machine is None else Devices(machine.gpus, pods)
+        self._launcher = Launcher(self._layout, server, isolation, groups)
         self._pods: dict[str, _Pod] = {}
         self._watched: dict[int, subprocess.Popen[bytes] | None] = {}
         self._hooks: set[asyncio.Future[tuple[int, str]]] = set()
@@ -128,7 +145,7 @@ class ProcessRuntime:
                     log.warning("volumes.not_refreshed", pod=str(known.pod.key), error=str(error))
                     continue
                 if uid in self._pods:
-                    self._write_volumes(known.pod, files)
+                    self._write_volumes(known, files)
             self._write_hosts()
 
     async def close(self) -> None:
@@ -151,6 +168,33 @@ class ProcessRuntime:
                     process.kill()
                     process.wait()
             self._watched.clear()
+            if self._groups is not None:
+                self._groups.remove()
+
+    async def admit(self, pod: records.Pod) -> Refusal | None:
+        """Return why nobody of this machine can be the one under whose account the pod runs."""
+        return None if self._submitters is None else await self._submitters.admit(pod)
+
+    def release(self, uid: str) -> None:
+        """Free the GPUs of a pod that has ended."""
+        if self._devices is not None:
+            self._devices.release(uid)
+
+    def sweep(self, pods: Mapping[str, bool]) -> None:
+        """Remove what earlier processes left of pods that are gone, and free the GPUs of those that ended.
+
+        `pods`: whether each existing pod, by UID, still runs.
+        """
+        for folder in list((self._layout.root / "pods").iterdir()):
+            if not pods.get(folder.name, False):
+                self.release(folder.name)
+            if folder.name not in pods:
+                log.info("pod.removed", uid=folder.name)
+                for run in folder.glob("containers/*/*"):
+                    self._signal(folder.name, run.parent.name, int(run.name), signal.SIGKILL)
+                self._layout.forget(folder.name)
+        if self._groups is not None:
+            self._groups.sweep(lambda name: pods.get(name.partition("_")[0], False))
 
     async def start(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> Execution:
         """Start the shim of a container, unless it was started already and only the pod's status was not written."""
@@ -159,6 +203,9 @@ class ProcessRuntime:
         place = self._place(pod.spec.node_name, life.pod_ip)
         known = self._pods.setdefault(life.uid, _Pod(pod, place))
         known.pod, known.place = pod, place
+        grant = self._grant(known, container)
+        if isinstance(grant, Trouble):
+            return Execution(trouble=grant)
         try:
             files = await resolved_volumes(pod, place, self._sources, with_tokens=True)
             work = await workload(pod, container.spec, place, self._sources)
@@ -167,12 +214,12 @@ class ProcessRuntime:
         if not work.argv:
             text = "process mode needs a command: there is no image to take one from"
             return Execution(trouble=Trouble("CreateContainerError", text))
-        self._write_volumes(pod, files)
+        self._write_volumes(known, files)
         self._write_hosts()
         execution = Execution()
         known.executions[container.name, container.restarts] = execution
         folder = self._layout.run(life.uid, container.name, container.restarts)
-        process = self._launcher.launch(pod, container.spec, work, folder)
+        process = self._launcher.launch(pod, container.spec, work, folder, grant)
         self._watch(pod, container, process.pid, process)
         await self._until_started(life.uid, container, process)
         self._take(pod.key, life.uid, container.name, container.restarts)
@@ -182,6 +229,7 @@ class ProcessRuntime:
         """Resume a container that an earlier process started."""
         place = self._place(pod.spec.node_name, life.pod_ip)
         known = self._pods.setdefault(life.uid, _Pod(pod, place))
+        self._grant(known, container)
         execution = known.executions[container.name, container.restarts] = Execution(started_at)
         running = self._layout.running(life.uid, container.name, container.restarts)
         if running is not None and is_shim(running.shim):
@@ -258,7 +306,12 @@ class ProcessRuntime:
         """Run a command as if in the container. Return its exit status and last line."""
         folder = self._layout.pod(life.uid) / "once" / f"{container.name}-{self._now():.6f}"
         variables = variables_of(self._layout.run(life.uid, container.name, container.restarts))
-        process = self._launcher.launch(pod, container.spec, Workload(command, variables), folder)
+        known = self._pods.get(life.uid) or _Pod(pod, self._place(pod.spec.node_name, life.pod_ip))
+        grant = self._grant(known, container)
+        if isinstance(grant, Trouble):
+            return 1, grant.message
+        work = Workload(command, variables)
+        process = self._launcher.launch(pod, container.spec, work, folder, replace(grant, is_owner=False))
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.to_thread(process.wait)
@@ -304,7 +357,7 @@ class ProcessRuntime:
         if running is not None:
             execution.started_at = running.started_at
         if outcome is not None:
-            execution.ends_at, execution.exit_code = outcome.ended_at, outcome.code
+            execution.ends_at, execution.exit_code, execution.reason = outcome.ended_at, outcome.code, outcome.reason
             execution.message = self._message(known.pod, uid, name, attempt, outcome.code) if known is not None else ""
         elif running is None or not is_shim(running.shim):
             log.warning("container.lost", pod=str(key), container=name)
@@ -325,11 +378,29 @@ class ProcessRuntime:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(running.pid, number)
 
+    def _grant(self, known: _Pod, container: ContainerLife) -> Grant | Trouble:
+        """Return the account, the GPUs and the control group of a container, or why it cannot have them."""
+        uid, limits = known.pod.metadata.uid, container.spec.resources.limits
+        if self._submitters is not None:
+            account = self._submitters.account(uid)
+            if isinstance(account, str):
+                return Trouble("CreateContainerError", account)
+            known.account = account
+        group = "" if self._groups is None else f"{uid}_{container.name}_{container.restarts}"
+        if self._devices is None:
+            return Grant(known.account, group=group)
+        gpus = self._devices.take(uid, container.name, int(limits.get(GPU, 0)))
+        if gpus is None:
+            return Trouble("CreateContainerError", f"the machine has no {limits[GPU]} free GPUs, although the node counted them")
+        denied = tuple(gpu for gpu in self._devices.gpus if gpu not in gpus) if known.account else ()
+        return Grant(known.account, tuple(gpus), denied, group)
+
     # Files
 
-    def _write_volumes(self, pod: records.Pod, files: Mapping[str, Mapping[str, File]]) -> None:
+    def _write_volumes(self, known: _Pod, files: Mapping[str, Mapping[str, File]]) -> None:
+        owner = None if known.account is None else (known.account.uid, known.account.gid)
         for name, content in files.items():
-            write_files(self._layout.volume(pod.metadata.uid, name), content)
+            write_files(self._layout.volume(known.pod.metadata.uid, name), content, owner)
 
     def _write_hosts(self) -> None:
         by_namespace: dict[str, list[Named]] = {}

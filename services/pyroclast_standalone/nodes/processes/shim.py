@@ -1,10 +1,12 @@
 """Runs one container as a process with the mounts of its pod. Survives the nodes process that started it.
 
 This is a separate program, started as `python -I -S shim.py SPEC`. It imports no other module of this package, so that it starts
-fast and stays small. SPEC is a JSON file: argv, env, cwd, hostname, mounts ([source, target] each), isolation (`root`, `user` or
-`none`), scratch (a folder), and the paths log, state and exit. The shim writes the state file (process ids, start) when the
-process runs, log lines (`seconds text`), and the exit file (code, end) when the process has ended. The codes are those of a
-shell: 127 not found, 126 not executable, 128 + N for signal N.
+fast and stays small. SPEC is a JSON file: argv, env, cwd, hostname, mounts ([source, target, path below the source that the
+account must reach] each), isolation (`root`, `user` or `none`), account ([uid, gid, groups], null for that of this process),
+groups (folders of control groups), scratch (a folder), and the paths log, state and exit. Without control groups it has
+memory_limit and cpus. The shim writes the state file (process ids, start) when the process runs, log lines (`seconds text`), and
+the exit file (code, end, reason) when the process has ended. The codes are those of a shell: 127 not found, 126 not executable,
+128 + N for signal N.
 """
 
 import contextlib
@@ -17,11 +19,13 @@ import stat
 import sys
 import tempfile
 import time
-from typing import Any, BinaryIO
+from typing import Any
 
 NEW_NAMESPACE, NEW_HOSTNAME, NEW_USER = 0x00020000, 0x04000000, 0x10000000
 BIND, RECURSIVE, PRIVATE = 0x1000, 0x4000, 0x40000
-SUBREAPER = 36
+SUBREAPER, NO_NEW_PRIVILEGES = 36, 38
+MOST_LOG_BYTES, MOST_LINE_BYTES = 50 * 1024 * 1024, 1024 * 1024  # as much as a kubelet keeps: five files of 10 MiB
+SAMPLE_SECONDS = 0.1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -40,9 +44,12 @@ def main(path: str) -> None:
         become(spec, writable)
     os.close(writable)
     write(spec["state"], {"pid": pid, "shim": os.getpid(), "started_at": started_at})
-    with open(spec["log"], "ab") as log:
-        code = watch(pid, readable, log)
-    write(spec["exit"], {"code": code, "ended_at": time.time()})
+    code, is_over_limit = watch(pid, readable, spec["log"], spec.get("memory_limit"))
+    is_over_limit = is_over_limit or any(killed(group) for group in spec["groups"])
+    write(spec["exit"], {"code": code, "ended_at": time.time(), "reason": "OOMKilled" if is_over_limit else ""})
+    for group in spec["groups"] if spec["owns_groups"] else ():
+        with contextlib.suppress(OSError):  # the next sweep of the nodes removes it
+            os.rmdir(group)
 
 
 def become(spec: dict[str, Any], output: int) -> None:
@@ -54,7 +61,18 @@ def become(spec: dict[str, Any], output: int) -> None:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        isolate(spec["isolation"], spec["hostname"], spec["mounts"], spec["scratch"])
+        for group in spec["groups"]:
+            put(os.path.join(group, "cgroup.procs"), "0")
+        if spec.get("cpus"):
+            os.sched_setaffinity(0, fewer(spec["cpus"]))
+        isolate(spec["isolation"], spec["hostname"], spec["mounts"], spec["scratch"], spec["account"])
+        if spec["account"]:
+            uid, gid, groups = spec["account"]
+            os.fchown(output, uid, gid)  # so that the program may open /dev/stdout
+            os.setgroups(groups)
+            os.setresgid(gid, gid, gid)
+            os.setresuid(uid, uid, uid)
+            check(_libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0), "prctl")  # it can mount files over those that su and sudo believe
         os.chdir(spec["cwd"] or "/")
         os.execvpe(spec["argv"][0], spec["argv"], spec["env"])  # noqa: S606 - it is the container's command
     except FileNotFoundError as error:
@@ -71,13 +89,26 @@ def fail(code: int, text: str) -> None:
     os._exit(code)
 
 
-def watch(pid: int, readable: int, log: BinaryIO) -> int:
-    """Write the output of the process into `log` until the process ends. Return its exit code."""
+def watch(pid: int, readable: int, log_file: str, memory_limit: int | None) -> tuple[int, bool]:
+    """Write the output of the process into `log_file` until the process ends, in two files of half of MOST_LOG_BYTES.
+
+    With `memory_limit` in bytes, add up the memory of the container's processes and kill them above it.
+
+    Returns:
+        the exit code, and whether the processes were killed for their memory.
+    """
     ended = os.pidfd_open(pid)
     rest = b""
-    is_over = False
+    is_over = is_over_limit = False
+    log = open(log_file, "ab")  # noqa: SIM115 - a rotation replaces it
     while True:
-        ready, _, _ = select.select([readable, ended], [], [], 0 if is_over else None)
+        period = None if memory_limit is None else SAMPLE_SECONDS
+        ready, _, _ = select.select([readable, ended], [], [], 0 if is_over else period)
+        if memory_limit is not None and not is_over_limit and memory() > memory_limit:
+            is_over_limit = True
+            for process in descendants():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
         if readable in ready:
             chunk = os.read(readable, 65536)
             if not chunk:
@@ -85,14 +116,47 @@ def watch(pid: int, readable: int, log: BinaryIO) -> int:
             *lines, rest = (rest + chunk).split(b"\n")
             log.write(b"".join(b"%.6f %s\n" % (time.time(), line) for line in lines))
             log.flush()
+            if log.tell() > MOST_LOG_BYTES // 2:
+                log.close()
+                os.replace(log_file, log_file + ".1")
+                log = open(log_file, "ab")  # noqa: SIM115 - see above
+            if len(rest) > MOST_LINE_BYTES:  # a program that writes no line ends
+                log.write(b"%.6f %s\n" % (time.time(), rest))
+                rest = b""
         elif is_over:
             break  # the rest is output of a process that the container left behind
         is_over = is_over or ended in ready
     if rest:
         log.write(b"%.6f %s\n" % (time.time(), rest))
+    log.close()
     _, status = os.waitpid(pid, 0)
     end_rest()
-    return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+    return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status), is_over_limit
+
+
+def killed(group: str) -> bool:
+    """Return whether the kernel has killed a process of this control group for its memory."""
+    for name in ("memory.events", "memory.oom_control"):
+        with contextlib.suppress(OSError), open(os.path.join(group, name), encoding="ascii") as file:
+            return any(line.startswith("oom_kill ") and line.split()[1] != "0" for line in file)
+    return False
+
+
+def memory() -> int:
+    """Return how many bytes of memory the container's processes use; shared pages count in each of them."""
+    pages = 0
+    for pid in descendants():
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            resident, shared = file.read().split()[1:3]
+            pages += int(resident) - int(shared)
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def fewer(count: int) -> list[int]:
+    """Return `count` of the processors of this process, chosen by its id, so that containers do not all share the first."""
+    usable = sorted(os.sched_getaffinity(0))
+    begin = os.getpid() % len(usable)
+    return [*usable[begin:], *usable[:begin]][:count]
 
 
 def end_rest() -> None:
@@ -108,11 +172,24 @@ def end_rest() -> None:
 
 def children() -> list[int]:
     """Return the children of this process, including zombies."""
-    found = []
+    return parents().get(os.getpid(), [])
+
+
+def descendants() -> list[int]:
+    """Return all processes of the container."""
+    by_parent = parents()
+    found = list(by_parent.get(os.getpid(), []))
+    for pid in found:  # grows meanwhile
+        found += by_parent.get(pid, [])
+    return found
+
+
+def parents() -> dict[int, list[int]]:
+    """Return the processes of the machine by their parent."""
+    found: dict[int, list[int]] = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            if int(file.read().rpartition(")")[2].split()[1]) == os.getpid():
-                found.append(int(pid))
+            found.setdefault(int(file.read().rpartition(")")[2].split()[1]), []).append(int(pid))
     return found
 
 
@@ -123,7 +200,7 @@ def write(path: str, content: dict[str, Any]) -> None:
     os.replace(path + ".new", path)
 
 
-def isolate(how: str, hostname: str, mounts: list[list[str]], scratch: str) -> None:
+def isolate(how: str, hostname: str, mounts: list[list[Any]], scratch: str, account: list[Any] | None) -> None:
     """Give this process its own host name and mounts: each source is mounted over its target, which need not exist on the
     machine.
     """
@@ -137,10 +214,36 @@ def isolate(how: str, hostname: str, mounts: list[list[str]], scratch: str) -> N
         put("/proc/self/gid_map", f"0 {group} 1")
     check(_libc.sethostname(hostname.encode(), len(hostname.encode())), "sethostname")
     mount("none", "/", "", RECURSIVE | PRIVATE)
-    for source, target in sorted(mounts, key=lambda pair: pair[1].count("/")):
+    reached = [(reach(source, below, account) if below else source, target) for source, target, below in mounts]
+    for source, target in sorted(reached, key=lambda pair: pair[1].count("/")):
         if not os.path.exists(target):
             make_room(target, scratch, is_directory=os.path.isdir(source))
         mount(source, target, "", BIND | RECURSIVE)
+
+
+def reach(source: str, below: str, account: list[Any] | None) -> str:
+    """Return a path that leads to `below` under `source`, found and if necessary made with the rights of `account` alone."""
+    uid, gid, groups = account or (os.geteuid(), os.getegid(), os.getgroups())
+    here = os.open(source, os.O_PATH)
+    own = os.getgroups()
+    os.setgroups(groups)
+    os.setegid(gid)
+    os.seteuid(uid)
+    try:
+        try:
+            return f"/proc/self/fd/{os.open(below, os.O_PATH, dir_fd=here)}"
+        except FileNotFoundError:
+            for part in below.split("/"):
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=here)
+                here = os.open(part, os.O_PATH, dir_fd=here)
+            return f"/proc/self/fd/{here}"
+    except OSError as error:
+        raise OSError(error.errno, f"volume {below}: {error.strerror}") from None
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        os.setgroups(own)
 
 
 def make_room(target: str, scratch: str, *, is_directory: bool) -> None:
