@@ -243,7 +243,7 @@ def _services(  # noqa: PLR0917 - the addresses of the services
     published = ("--publish-native-groups",) if options.publish_native_groups else ()
     checked = installation.in_process_webhooks
     # one user, who may do everything: a Job may try out another scheduler
-    placed = () if PLACEMENT_VARIABLE in os.environ else ("--allow-job-placement",)
+    placed = () if PLACEMENT_VARIABLE in os.environ or options.multi_user else ("--allow-job-placement",)
     services = [
         _Service("admission", "pyroclast_admission", f"{release}-admission", (*webhooks, *placed), "--metrics-address"),
         _Service("board", "pyroclast_board", f"{release}-board", pages),

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+from pathlib import Path
 
 import orjson
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from pyroclast.api.types import CONFIG_MAPS, NODES, PODS, Key
 from pyroclast.kube.http.client import PatchKind
 from pyroclast_standalone.nodes import service
-from pyroclast_standalone.nodes.processes import runtime
+from pyroclast_standalone.nodes.processes import launcher, limits, runtime, shim
 from pyroclast_standalone.nodes.processes.launcher import find_isolation, is_shim
 from pyroclast_standalone.nodes.processes.layout import Layout, hosts_file, names_of, write_files
 from pyroclast_standalone.nodes.volumes import File
@@ -202,3 +203,56 @@ async def test_probe_keeps_the_environment_of_its_container_when_the_config_map_
             await asyncio.sleep(0.05)
     assert set(seen.read_text().split("\n")) == {"here", ""}
     assert (await cluster.get("p"))["status"]["containerStatuses"][0]["ready"]
+
+
+async def on_this_machine(cluster, tmp_path):
+    await cluster.start(machine="true", mode="process", data_dir=str(tmp_path / "nodes"))
+    async with asyncio.timeout(60):
+        while not (nodes := (await cluster.client.list(NODES))[0]):
+            await asyncio.sleep(0.02)
+    return nodes[0]["metadata"]["name"]
+
+
+@pytest.mark.parametrize("groups", ["found", "none"])
+async def test_limits_of_a_pod_hold_with_and_without_control_groups(cluster, tmp_path, monkeypatch, groups):
+    if groups == "none":
+        monkeypatch.setattr(limits, "find_groups", lambda _name: limits.Groups())
+    node = await on_this_machine(cluster, tmp_path)
+    script = "python3 -c 'import os; print(len(os.sched_getaffinity(0)))'; echo $OMP_NUM_THREADS; python3 -c '{}'; exit 1"
+    script = script.format("import time; x = bytearray(200_000_000); time.sleep(20)")
+    resources = {"limits": {"cpu": "1", "memory": "100Mi"}}
+    pod = await cluster.run_pod("p", script, node=node, container={"resources": resources})
+    ended = await cluster.until_phase("p", "Failed")
+    assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["reason"] == "OOMKilled"
+    assert printed(tmp_path, pod)[:2] == ["1" if groups == "none" else str(os.cpu_count()), "1"]
+
+
+async def test_log_of_a_container_is_bounded_and_followed_over_its_rotation(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(launcher, "_SHIM", tmp_path / "shim.py")
+    text = Path(shim.__file__).read_text().replace("50 * 1024 * 1024", "4000")  # noqa: ASYNC240
+    (tmp_path / "shim.py").write_text(text)
+    await started(cluster, tmp_path)
+    pod = await cluster.run_pod("p", "for i in $(seq 1000); do echo line $i; sleep 0.002; done")
+    await cluster.until_phase("p", "Running")
+    url = "/api/v1/namespaces/default/pods/p/log"
+    followed = (await cluster.client.request("GET", url, query={"follow": "true"})).decode().splitlines()
+    assert followed == [f"line {number}" for number in range(1, 1001)]
+    assert 50 < len(printed(tmp_path, pod)) < 200
+
+
+async def test_restarted_service_removes_what_is_left_of_deleted_pods(cluster, tmp_path):
+    await started(cluster, tmp_path)
+    pod = await cluster.run_pod("p", "echo up; sleep 600")
+    await printed_until(tmp_path, pod, 1)
+    folder = Layout(tmp_path / "nodes").pod(pod["metadata"]["uid"])
+    pid = orjson.loads((folder / "containers/c/0/state").read_bytes())["pid"]
+    cluster.nodes.cancel()
+    left = tmp_path / "nodes/pods/gone"
+    left.mkdir()
+    await cluster.stop()
+    await cluster.client.delete(PODS, Key("default", "p"), grace_seconds=0)
+    await started(cluster, tmp_path)
+    async with asyncio.timeout(20):
+        while folder.exists() or left.exists():
+            await asyncio.sleep(0.02)
+    assert not os.path.exists(f"/proc/{pid}")  # noqa: ASYNC240

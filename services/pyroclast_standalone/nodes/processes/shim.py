@@ -1,10 +1,10 @@
 """Runs one container as a process with the mounts of its pod. Survives the nodes process that started it.
 
 This is a separate program, started as `python -I -S shim.py SPEC`. It imports no other module of this package, so that it starts
-fast and stays small. SPEC is a JSON file: argv, env, cwd, hostname, mounts ([source, target, path below the source that the
-account must reach] each), isolation (`root`, `user` or `none`), account ([uid, gid, groups], null for that of this process),
-groups (folders of control groups), scratch (a folder), and the paths log, state and exit. Without control groups it has
-memory_limit and cpus. The shim writes the state file (process ids, start) when the process runs, log lines (`seconds text`), and
+fast and stays small. SPEC is a JSON file: argv, env, cwd, hostname, mounts, isolation (`root`, `user` or `none`), scratch (a
+folder), and the paths log, state and exit. A mount is a source, a target, and a path below the source that the account must
+reach. The account is uid, gid and groups, or null for that of this process. Groups are folders of control groups; without them
+SPEC has memory_limit and cpus. The shim writes the state file (process ids, start) when the process runs, log lines (`seconds text`), and
 the exit file (code, end, reason) when the process has ended. The codes are those of a shell: 127 not found, 126 not executable,
 128 + N for signal N.
 """
@@ -65,7 +65,10 @@ def become(spec: dict[str, Any], output: int) -> None:
             put(os.path.join(group, "cgroup.procs"), "0")
         if spec.get("cpus"):
             os.sched_setaffinity(0, fewer(spec["cpus"]))
-        isolate(spec["isolation"], spec["hostname"], spec["mounts"], spec["scratch"], spec["account"])
+        try:
+            isolate(spec["isolation"], spec["hostname"], spec["mounts"], spec["scratch"], spec["account"])
+        except OSError as error:
+            fail(128, f"cannot start: {error.strerror}")
         if spec["account"]:
             uid, gid, groups = spec["account"]
             os.fchown(output, uid, gid)  # so that the program may open /dev/stdout
