@@ -4,9 +4,10 @@ This is a separate program, started as `python -I -S shim.py SPEC`. It imports n
 fast and stays small. SPEC is a JSON file: argv, env, cwd, hostname, mounts, isolation (`root`, `user` or `none`), scratch (a
 folder), and the paths log, state and exit. A mount is a source, a target, and a path below the source that the account must
 reach. The account is uid, gid and groups, or null for that of this process. Groups are folders of control groups; without them
-SPEC has memory_limit and cpus. The shim writes the state file (process ids, start) when the process runs, log lines (`seconds text`), and
-the exit file (code, end, reason) when the process has ended. The codes are those of a shell: 127 not found, 126 not executable,
-128 + N for signal N.
+SPEC has memory_limit and cpus.
+
+The shim writes the state file (process ids, start) when the process runs, log lines (`seconds text`), and the exit file (code,
+end, reason) when the process has ended. The codes are those of a shell: 127 not found, 126 not executable, 128 + N for signal N.
 """
 
 import contextlib
