@@ -12,7 +12,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, Final, Self, TypeVar, overload
 
-from pyroclast.api.keys import SUBMITTED_BY
+from pyroclast.api.keys import DRIVER_ALIVE_UNTIL, SUBMITTED_BY
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, QUEUES, SECRETS, Key
 from pyroclast.kube.basics.errors import Conflict, Forbidden, NotFound
 from pyroclast.kube.credentials.config import ClusterConfig, find_config
@@ -21,12 +21,12 @@ from pyroclast.rules.verdicts import applied
 from pyroclast_client import errors
 from pyroclast_client.checking import Fit, checked_job, fit_of
 from pyroclast_client.compilation import Compiled, Surroundings, compiled
-from pyroclast_client.documents import SUBMISSION, Document, Submittable, documents_of, fresh_name, label_of
+from pyroclast_client.documents import EXECUTOR, SUBMISSION, Document, Submittable, documents_of, fresh_name, label_of
 from pyroclast_client.flow_compilation import CompiledFlow, FlowCall
 from pyroclast_client.flow_handles import AsyncFlow
 from pyroclast_client.handles import AsyncJob
 from pyroclast_client.options import Call, SweepCall
-from pyroclast_client.sessions import Session, here, user_of
+from pyroclast_client.sessions import Session, alive_until, here, user_of
 from pyroclast_client.submission import create, create_job, give_to, key_of_secret, make_secret, remove_secret
 from pyroclast_client.sweeps import AsyncSweep
 from pyroclast_client.translation import translating
@@ -234,13 +234,18 @@ class AsyncClient:
         """Submit one Job for some indices of a sweep."""
         arguments = [call.arguments[index] for index in indices]
         options, around = call.options, self.surroundings
-        made = await asyncio.to_thread(compiled, call.function, arguments, options, around, name=name, is_sweep=True)
+        made = await asyncio.to_thread(
+            compiled, call.function, arguments, options, around, name=name, is_sweep=True, executor=call.executor
+        )
         return await self.submit_compiled(made, dry_run=dry_run)
 
     async def submit_compiled(self, made: Compiled, *, dry_run: bool = False) -> AsyncJob[Any]:
         """Create the Job of a call, with its Secret."""
         document, session = self.prepared(made.job), await self.session()
         metadata, kube = document["metadata"], session.kube
+        ends_with_us = DRIVER_ALIVE_UNTIL in metadata["annotations"]
+        if ends_with_us:
+            metadata["annotations"][DRIVER_ALIVE_UNTIL] = alive_until(kube)
         if dry_run:
             await create_job(kube, document, dry_run=True)
             return AsyncJob(self, metadata["namespace"], metadata["name"], "")
@@ -256,6 +261,8 @@ class AsyncClient:
                     await remove_secret(kube, name, uid=secret["metadata"]["uid"])
                     session.pending.forget(name)
             raise
+        if ends_with_us:
+            session.keep_alive(Key(metadata["namespace"], metadata["name"]), created["metadata"]["uid"])
         await give_to(kube, secret, created)
         session.pending.forget(name)
         with translating("Secrets of clients before"):
@@ -293,17 +300,21 @@ class AsyncClient:
             found = await (await self.session()).kube.get(JOBS, key)
         return AsyncJob(self, key.namespace, key.name, found["metadata"]["uid"])
 
-    async def jobs(self, *, queue: str | None = None, phase: str | None = None, mine: bool = False) -> list[AsyncJob[Any]]:
+    async def jobs(
+        self, *, queue: str | None = None, phase: str | None = None, mine: bool = False, executor: str | None = None
+    ) -> list[AsyncJob[Any]]:
         """Return the Jobs of the namespace, newest first.
 
         Args:
             queue: only Jobs of this queue.
             phase: only Jobs in this phase.
             mine: only Jobs that this user submitted.
+            executor: only Jobs of the executor or pool of this name, also of a program that has ended.
         """
+        selector = f"{EXECUTOR}={executor}" if executor else ""
         kube = (await self.session()).kube
         with translating(f"the Jobs of namespace {self.namespace}"):
-            items, _ = await kube.list(JOBS, self.namespace)
+            items, _ = await kube.list(JOBS, self.namespace, label_selector=selector)
         if mine:
             user = await user_of(kube)
             items = [item for item in items if (item["metadata"].get("annotations") or {}).get(SUBMITTED_BY) == user]

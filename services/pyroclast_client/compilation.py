@@ -12,10 +12,10 @@ from pyroclast.api import keys
 from pyroclast.api.types import JOBS, SECRETS
 from pyroclast.lifecycle.flow.patch import PatchError, patched
 from pyroclast.resources.durations import DurationError, nanoseconds
-from pyroclast_client.documents import PAYLOAD, SERIALIZER, STORE, SUBMISSION, Document, secret_name
+from pyroclast_client.documents import EXECUTOR, PAYLOAD, SERIALIZER, STORE, SUBMISSION, Document, secret_name
 from pyroclast_client.errors import Usage
 from pyroclast_client.modules import project_archive
-from pyroclast_client.options import Gang, TaskOptions
+from pyroclast_client.options import DRIVER, Gang, TaskOptions
 from pyroclast_client.payload import Arguments, claim_of, packed, secret_data
 from pyroclast_client.runner import sealing
 
@@ -24,7 +24,7 @@ FOLDER: Final = "/opt/pyroclast"
 STORE_FOLDER: Final = "/opt/pyroclast-store"
 TERMINATION_LOG: Final = "/dev/termination-log"
 GRACE_SECONDS: Final = 30
-GPU: Final = "nvidia.com/gpu"
+GPU_PRODUCT: Final = "nvidia.com/gpu.product"
 FOR_GOOD: Final = (sealing.UNPICKLABLE, sealing.TIMED_OUT)
 """Exit codes of the runner after which another try would end in the same way: no result to send, and over the timeout."""
 CRASHES: Final = (134, 137, 139)
@@ -36,7 +36,10 @@ IMAGE_VARIABLE: Final = "PYROCLAST_IMAGE"
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The namespace that a client adds to a call, and its defaults for options that are not set."""
+    """The namespace that a client adds to a call, and its defaults for options that are not set.
+
+    `products` are the values of the label of GPU products in the cluster.
+    """
 
     namespace: str
     queue: str | None = None
@@ -44,6 +47,7 @@ class Surroundings:
     store: str | None = None
     python: str = "python3"
     env: Mapping[str, str] = field(default_factory=dict)
+    products: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +71,12 @@ def compiled(
     *,
     name: str,
     is_sweep: bool = False,
+    executor: str = "",
 ) -> Compiled:
-    """Return the Job that calls `function`: a gang whose pods have the same arguments, or a sweep with a pod for each set."""
+    """Return the Job that calls `function`: a gang whose pods have the same arguments, or a sweep with a pod for each set.
+
+    `executor` is the name of the executor by which `Client.jobs` finds the Job.
+    """
     store = options.store or surroundings.store
     if options.checkpoint is not None and not store:
         raise Usage("task: checkpoint: checkpoints need a store; give `store='file:///shared/folder'` to the task or the client")
@@ -88,8 +96,12 @@ def compiled(
     spec = with_patch(
         job_spec(options, surroundings, size, template, policies=_policies(options, size.size, is_sweep=is_sweep)), options.patch
     )
-    metadata = {"name": name, "namespace": surroundings.namespace}
+    metadata: dict[str, Any] = {"name": name, "namespace": surroundings.namespace}
+    if executor:
+        metadata["labels"] = {EXECUTOR: executor}
     marks = {SUBMISSION: payload.submission, PAYLOAD: secret_name(name), **({STORE: store} if store else {})}
+    if options.until == DRIVER:
+        marks[keys.DRIVER_ALIVE_UNTIL] = ""  # the client sets the time when it submits the Job
     job = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": {**metadata, "annotations": marks}, "spec": spec}
     secret = {
         "apiVersion": SECRETS.api_version,
@@ -163,6 +175,10 @@ def pod_template(
     if resources := _resources(options):
         container["resources"] = resources
     spec: dict[str, Any] = {"restartPolicy": "Never", "containers": [container], "volumes": volumes}
+    if kind := options.gpu_type:
+        products = [each for each in surroundings.products if kind.lower() in each.lower()] or [kind]
+        term = {"matchExpressions": [{"key": GPU_PRODUCT, "operator": "In", "values": products}]}
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
     spec["automountServiceAccountToken"] = False  # the pods need no access to the API server
     if options.checkpoint is not None:
         spec["terminationGracePeriodSeconds"] = _grace(options)
@@ -199,8 +215,7 @@ def _environment(options: TaskOptions, surroundings: Surroundings, world: int, p
 
 def _resources(options: TaskOptions) -> dict[str, Any]:
     requests = {name: str(value) for name, value in (("cpu", options.cpu), ("memory", options.memory)) if value is not None}
-    gpus = options.gpus if isinstance(options.gpus, Mapping) else {GPU: options.gpus} if options.gpus else {}
-    limits = {name: str(value) for name, value in gpus.items()}
+    limits = {name: str(value) for name, value in options.devices.items()}
     if options.memory is not None:
         limits["memory"] = str(options.memory)
     return {name: amounts for name, amounts in (("requests", {**requests, **gpus_of(limits)}), ("limits", limits)) if amounts}

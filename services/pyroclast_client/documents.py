@@ -27,6 +27,9 @@ SUFFIX: Final = "-code"
 STORE: Final = "client.pyroclast.dev/store"
 """Annotation of Jobs with the URL of the store of their large results."""
 
+EXECUTOR: Final = "client.pyroclast.dev/executor"
+"""Label of Jobs with the name of the executor that submitted them."""
+
 SERIALIZER: Final = "client.pyroclast.dev/serializer"
 """Annotation of pod templates: `json` if the client must unpickle nothing that the pods return."""
 

@@ -68,10 +68,12 @@ class PodExecutor(concurrent.futures.Executor):
 
     Args:
         client: the client to use. The default client by default.
+        name: the name of the executor.
         options: options of `task`.
     """
 
-    def __init__(self, client: Client | None, options: Mapping[str, Any]) -> None:
+    def __init__(self, client: Client | None, name: str, options: Mapping[str, Any]) -> None:
+        self.name = name
         self._client = (client or defaults.client()).asynchronous
         self._options: TaskOptions = options_of(options)
         self._lock = threading.Lock()
@@ -175,14 +177,22 @@ class Executor(PodExecutor):
     Args:
         max_workers: how many calls run at the same time. All by default.
         client: the client to use. The default client by default.
+        name: the name by which `Client.jobs(executor=NAME)` finds the Jobs, also after this program has ended.
         options: options of `task`. The Jobs are deleted an hour after their end, unless `ttl=` is given.
     """
 
-    def __init__(self, max_workers: int | None = None, *, client: Client | None = None, **options: Any) -> None:  # noqa: ANN401 - the options of `task`
-        super().__init__(client, {"ttl": TTL_SECONDS, **options})
+    def __init__(
+        self,
+        max_workers: int | None = None,
+        *,
+        client: Client | None = None,
+        name: str = STEM,
+        **options: Any,  # noqa: ANN401 - the options of `task`
+    ) -> None:
+        super().__init__(client, name, {"ttl": TTL_SECONDS, **options})
         if max_workers is not None and max_workers < 1:
             raise ValueError("max_workers must be greater than 0")
-        self._most = max_workers or sys.maxsize
+        self._most = max_workers or self._options.parallel or sys.maxsize
         self._first = self._latest = 0.0
         self._batches: set[asyncio.Task[None]] = set()
         self._open: list[_Batch] = []
@@ -243,8 +253,8 @@ class Executor(PodExecutor):
         if not indices:
             return
         arguments = tuple(Arguments((batch.items[index].function, batch.items[index].arguments)) for index in indices)
-        call: SweepCall[Any] = SweepCall(_unpickled_call(), arguments, self._options, STEM)
-        batch.job = await self._client.submit_part(call, range(len(arguments)), fresh_name(STEM))
+        call: SweepCall[Any] = SweepCall(_unpickled_call(), arguments, self._options, self.name, self.name)
+        batch.job = await self._client.submit_part(call, range(len(arguments)), fresh_name(self.name))
         if all(item.future.cancelled() for item in batch.items):
             await self._end([batch])
         async with aclosing(batch.job.progress()) as steps:

@@ -19,7 +19,7 @@ from pyroclast_client.documents import PAYLOAD, RETURNS, STORE, SUBMISSION, Docu
 from pyroclast_client.entries import Entry, Gathered, choice_manifest, entry_manifest, reference
 from pyroclast_client.errors import Cause, FlowError, Rejected, Usage
 from pyroclast_client.flow_values import Node, building
-from pyroclast_client.options import TaskOptions
+from pyroclast_client.options import A_DAY, TaskOptions
 from pyroclast_client.payload import KEY_BYTES, FlowPart, Payload, packed, secret_data, shared_modules
 
 P = ParamSpec("P")
@@ -134,6 +134,8 @@ class _Compiler:
         policies = (
             {"policies": [{"events": ["PodFailed", "PodEvicted"], "action": "TerminateJob"}]} if options.gang.size > 1 else {}
         )
+        if options.ttl == A_DAY:  # a Job of a flow must stay as long as the flow
+            options = options.changed({"ttl": None})
         spec = job_spec(options, self._surroundings, options.gang, template, policies=policies)
         checked_spec(with_patch(spec, options.patch), f"task {entry.task.name}")
         return self._object(JOB_TEMPLATES.api_version, JOB_TEMPLATES.kind, self._names[name], {}, spec=spec)

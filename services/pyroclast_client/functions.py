@@ -24,7 +24,7 @@ R = TypeVar("R", covariant=True)  # noqa: PLC0105 - as short as in the standard 
 T = TypeVar("T")
 
 NO_ORDER: Final = Order()
-GRID_TYPES: Final = (list, tuple, range)
+NUMPY: Final = "numpy"
 
 
 class Task(Definition[P, R]):
@@ -103,7 +103,8 @@ class Task(Definition[P, R]):
     def sweep(self, *args: Any, **kwargs: Any) -> Sweep[R]:  # noqa: ANN401 - see above
         """Run the function for each value of an argument that is a list, or for each combination of several lists.
 
-        Other arguments are the same for all calls. To pass a list itself as one argument, wrap it in another list.
+        Tuples, ranges, generators and arrays of numpy, by their first axis, vary too. Other arguments are the same for all
+        calls. To pass a list itself as one argument, wrap it in another list. `using(parallel=10)` limits how many calls run.
         """
         return defaults.client().submit(self.calls(*args, **kwargs))
 
@@ -135,7 +136,8 @@ def task(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         options: the run options below.
 
     - image: an image with the same minor version of Python as the client. By default that of the client or of PYROCLAST_IMAGE.
-    - cpu, memory, gpus: the requests of each pod. `gpus` is a number of `nvidia.com/gpu`, or a dict of resources.
+    - cpu, memory, gpus: the requests of each pod. `gpus` is a number of `nvidia.com/gpu`, a type with a number such as
+      "a100:2", which nodes must name in the label `nvidia.com/gpu.product`, or a dict of resources.
     - gang: how many pods start together, all or none. A pair (least, most) makes an elastic gang.
     - queue, priority: the names of a Queue and of a PriorityClass.
     - retries: how often a failed call is tried again. A gang restarts as a whole. A call of a sweep is tried again in its pod, or
@@ -153,7 +155,9 @@ def task(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     - serializer: "json" for results that are never unpickled.
     - root, include, exclude: the project's folder, and patterns of its files that are sent or left out.
     - python: the interpreter in the image, `python3` by default.
-    - ttl: the seconds after its end at which the Job is deleted.
+    - ttl: the seconds after its end at which the Job is deleted, a day by default. None keeps it, as do flows.
+    - until: "driver" ends the Job three minutes after this program has ended or lost its connection.
+    - parallel: how many calls of a sweep run at the same time. All by default.
     """
     if function is not None:
         if not callable(function):
@@ -163,12 +167,21 @@ def task(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return lambda found: Task(found, chosen)
 
 
+def _choices(value: object) -> list[Any] | None:
+    """Return the values over which a sweep varies an argument. None for one that is the same for all calls."""
+    if isinstance(value, list | tuple | range | Iterator):
+        return list(value)
+    is_array = type(value).__module__ == NUMPY and type(value).__name__ == "ndarray"
+    return list(cast("Iterable[Any]", value)) if is_array and value.ndim else None  # type: ignore[attr-defined]
+
+
 def _grid(args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[Arguments]:
     """Return the sets of arguments of a sweep."""
     named = [(None, value) for value in args] + list(kwargs.items())
-    if not any(isinstance(value, GRID_TYPES) for _, value in named):
+    varied = [_choices(value) for _, value in named]
+    if all(each is None for each in varied):
         raise Usage("sweep: no argument is a list; give one for what varies, `train.sweep(lr=[0.1, 0.01])`")
-    choices = [value if isinstance(value, GRID_TYPES) else (value,) for _, value in named]
+    choices = [(value,) if each is None else each for (_, value), each in zip(named, varied, strict=True)]
     for chosen in itertools.product(*choices):
         positional = tuple(value for (name, _), value in zip(named, chosen, strict=True) if name is None)
         keywords = {name: value for (name, _), value in zip(named, chosen, strict=True) if name is not None}

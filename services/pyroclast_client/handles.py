@@ -20,6 +20,7 @@ from pyroclast_client.documents import PAYLOAD, gives_json
 from pyroclast_client.events import JobEvent, job_events
 from pyroclast_client.log_following import followed
 from pyroclast_client.loops import end
+from pyroclast_client.options import A_DAY
 from pyroclast_client.podreading import LogLine, Pod, failure, log_of, pod_of, pods_of, text_of
 from pyroclast_client.results import Outcome, Started
 from pyroclast_client.sessions import Connection, Handle, Session
@@ -80,7 +81,7 @@ class AsyncJob(Handle, Generic[R]):
         *,
         fail_if_never: bool = False,
         check: bool = True,
-        progress: bool = False,
+        progress: bool | ProgressLine = False,
     ) -> Self:
         """Wait until the Job ends, or until its pods run or are bound to nodes.
 
@@ -91,13 +92,13 @@ class AsyncJob(Handle, Generic[R]):
             until: the state to wait for. The end of the Job ends every wait.
             fail_if_never: raise `NeverFits` for a Job that can never start.
             check: raise for a Job that ended in another phase than Completed.
-            progress: show the state of the Job in one line if standard error is a terminal.
+            progress: show the state of the Job in one line if standard error is a terminal, or in this line of a sweep.
 
         Raises:
             JobFailed: the Job did not complete.
             TimedOut: `timeout` is over.
         """
-        line = ProgressLine() if progress else None
+        line = progress if isinstance(progress, ProgressLine) else ProgressLine() if progress else None
         try:
             async with asyncio.timeout(timeout):
                 job = await self._reached(until, line, fail_if_never=fail_if_never)
@@ -105,7 +106,7 @@ class AsyncJob(Handle, Generic[R]):
             what = f"Job {self.key} was not {until} within {timeout:g} s"
             raise errors.TimedOut(f"{what}; it goes on. `explain()` says why a Job waits, `cancel()` ends it") from None
         finally:
-            if line is not None:
+            if line is not None and line is not progress:
                 line.end()
         status = status_of(job)
         if status.is_finished and self._outcomes is None and _goes_by_itself(job):
@@ -440,9 +441,9 @@ def _size(job: dict[str, Any]) -> int:
 
 
 def _goes_by_itself(job: dict[str, Any]) -> bool:
-    """Whether the Job of a function is deleted some time after its end, so that its results must be read before."""
-    is_ours = PAYLOAD in (job["metadata"].get("annotations") or {})
-    return is_ours and job["spec"].get("ttlSecondsAfterFinished") is not None
+    """Whether the Job of a function is deleted soon after its end, so that its results must be read before."""
+    is_ours, ttl = PAYLOAD in (job["metadata"].get("annotations") or {}), job["spec"].get("ttlSecondsAfterFinished")
+    return is_ours and ttl is not None and ttl < A_DAY
 
 
 def _put(item: Mapping[str, Any], uid: str, seen: asyncio.Queue[Pod | None]) -> None:

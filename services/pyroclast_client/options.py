@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Generic, ParamSpec, TypeVar
@@ -11,6 +12,10 @@ from pyroclast_client.errors import Usage
 from pyroclast_client.payload import Arguments
 
 SERIALIZERS: Final = ("pickle", "json")
+DRIVER: Final = "driver"
+A_DAY: Final = 86_400
+GPU: Final = "nvidia.com/gpu"
+_GPUS: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,62}:)?[0-9]{1,6}|[A-Za-z][A-Za-z0-9._-]{0,62}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,7 @@ class TaskOptions:
     image: str | None = None
     cpu: float | str | None = None
     memory: str | None = None
-    gpus: int | Mapping[str, int] | None = None
+    gpus: int | str | Mapping[str, int] | None = None
     gang: Gang = field(default_factory=Gang)
     queue: str | None = None
     retries: int = 0
@@ -49,7 +54,22 @@ class TaskOptions:
     exclude: Sequence[str] = ()
     root: str | None = None
     python: str | None = None
-    ttl: int | None = None
+    ttl: int | None = A_DAY
+    until: str | None = None
+    parallel: int | None = None
+
+    @property
+    def gpu_type(self) -> str:
+        """The type in `gpus`, such as `a100` of `a100:2`; empty without one."""
+        return self.gpus.rpartition(":")[0] if isinstance(self.gpus, str) else ""
+
+    @property
+    def devices(self) -> Mapping[str, int]:
+        """The requested devices by resource."""
+        if isinstance(self.gpus, Mapping):
+            return self.gpus
+        count = int(self.gpus.rpartition(":")[2]) if isinstance(self.gpus, str) else self.gpus
+        return {GPU: count} if count else {}
 
     def changed(self, given: Mapping[str, Any]) -> TaskOptions:
         """Return the options with some values replaced."""
@@ -66,13 +86,9 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
     if unknown := sorted(set(given) - known):
         raise Usage(f"task: {', '.join(unknown)}: no such option; there are {', '.join(sorted(known))}")
     checked = dict(given)
+    _check_choices(checked)
     if "gang" in checked and not isinstance(checked["gang"], Gang):
         checked["gang"] = _gang(checked["gang"])
-    if checked.get("serializer", "pickle") not in SERIALIZERS:
-        raise Usage(f"task: serializer: {checked['serializer']!r} is none of {', '.join(SERIALIZERS)}")
-    retries = checked.get("retries", 0)
-    if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
-        raise Usage(f"task: retries: {retries!r} is no number of tries; give 0 or more")
     for name in ("cpu", "memory"):
         _check_amount(name, checked.get(name))
     for name, form in (
@@ -88,6 +104,23 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
         if str(reference).count("/") != 1:
             raise Usage(f'task: secrets: {variable} must be "SECRET/KEY", the names of a Secret and of a key in it')
     return checked
+
+
+def _check_choices(checked: dict[str, Any]) -> None:
+    if checked.get("serializer", "pickle") not in SERIALIZERS:
+        raise Usage(f"task: serializer: {checked['serializer']!r} is none of {', '.join(SERIALIZERS)}")
+    retries = checked.get("retries", 0)
+    if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
+        raise Usage(f"task: retries: {retries!r} is no number of tries; give 0 or more")
+    if (until := checked.get("until")) not in {None, DRIVER}:
+        raise Usage(f'task: until: {until!r} is unknown; "driver" ends the Job soon after this program has ended')
+    parallel = checked.get("parallel")
+    if parallel is not None and (not isinstance(parallel, int) or isinstance(parallel, bool) or parallel < 1):
+        raise Usage(f"task: parallel: {parallel!r} is no number of pods; give 1 or more")
+    if isinstance(gpus := checked.get("gpus"), str):
+        if not _GPUS.fullmatch(gpus):
+            raise Usage(f'task: gpus: {gpus!r} is no amount; give a number, or a type with a number such as "a100:2"')
+        checked["gpus"] = gpus if ":" in gpus else int(gpus) if gpus.isdigit() else f"{gpus}:1"
 
 
 _SMALLEST_MEMORY: Final = 1 << 20
@@ -154,3 +187,4 @@ class SweepCall(Generic[R]):
     arguments: tuple[Arguments, ...]
     options: TaskOptions
     name: str
+    executor: str = ""

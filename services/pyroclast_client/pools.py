@@ -86,6 +86,7 @@ class Pool(PodExecutor):
         client: the client to use. The default client by default.
         host: the address at which pods reach this program. By default that by which this machine reaches the API server.
         idle: the seconds without a call after which the pods end. The next call starts new ones.
+        name: the name by which `Client.jobs(executor=NAME)` finds the Jobs.
         options: options of `task`.
     """
 
@@ -96,9 +97,10 @@ class Pool(PodExecutor):
         client: Client | None = None,
         host: str | None = None,
         idle: float = 60.0,
+        name: str = STEM,
         **options: Any,  # noqa: ANN401 - the options of `task`
     ) -> None:
-        super().__init__(client, {"ttl": TTL_SECONDS, **options})
+        super().__init__(client, name, {"ttl": TTL_SECONDS, **options})
         if workers < 1:
             raise errors.Usage(f"Pool: workers: {workers} is no number of pods; give 1 or more")
         self._count_of_workers, self._host, self._idle = workers, host, idle
@@ -216,11 +218,12 @@ class Pool(PodExecutor):
             _served(host, port, timeout, self._options.retries + 1, serializer),
             (Arguments(),) * self._count_of_workers,
             _of_workers(self._options),
-            STEM,
+            self.name,
+            self.name,
         )
         ended: asyncio.Task[Any] | None = None
         try:
-            self._job = job = await self._client.submit_part(call, range(len(call.arguments)), fresh_name(STEM))
+            self._job = job = await self._client.submit_part(call, range(len(call.arguments)), fresh_name(self.name))
             self._key = await job.key_of_results()
             ended = asyncio.get_running_loop().create_task(job.wait(check=False))
             await self._until_idle(ended)
@@ -309,7 +312,7 @@ class Pool(PodExecutor):
         self._feed()
         name = call.item.name
         message = {"kind": header["kind"], "index": 0, "encoding": self._options.serializer}
-        what = f"a call of {name} in {STEM}"
+        what = f"a call of {name} in {self.name}"
         outcome = outcome_of(message, payload, what=what, name=name, is_json=self._options.serializer == "json")
         self._settled(call.item.future, outcome.value, outcome.error)
 

@@ -10,18 +10,25 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from pyroclast.api.types import SELF_SUBJECT_REVIEWS, Key, ResourceType
+from pyroclast.api.keys import DRIVER_ALIVE_UNTIL
+from pyroclast.api.types import JOBS, SELF_SUBJECT_REVIEWS, Key, ResourceType
+from pyroclast.kube.basics.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
 from pyroclast.kube.credentials.config import ClusterConfig
-from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.lifecycle.times import format_time
 from pyroclast.runtime import logs
 from pyroclast_client.compilation import Compiled, Surroundings
 from pyroclast_client.errors import PyroclastWarning
+from pyroclast_client.loops import end
 from pyroclast_client.orphans import PendingSecrets, remove_orphans
 from pyroclast_client.results import Outcome
+from pyroclast_client.states import FINISHED
 from pyroclast_client.watching import Watcher
 
 MAX_ATTEMPTS: Final = 4  # few, because a person waits
 CLOSE_SECONDS: Final = 0.05
+ALIVE_SECONDS: Final = 180
+BEAT_SECONDS: Final = 50.0  # so that two renewals may fail
 USER_AGENT: Final = "pyroclast-client"
 
 
@@ -40,6 +47,8 @@ class Session:
         self.pending = PendingSecrets(config.server)
         self._looked_for_orphans: set[str] = set()
         self._watchers: dict[tuple[ResourceType, str], Watcher] = {}
+        self._kept: dict[Key, str] = {}  # the UIDs of the Jobs that end with this program
+        self._heartbeat: asyncio.Task[None] | None = None
 
     async def ready(self) -> Session:
         """Return this connection once it is open. All concurrent callers wait for the same opening."""
@@ -55,6 +64,29 @@ class Session:
             self._looked_for_orphans.add(namespace)
             await remove_orphans(self.kube, namespace, self.pending)
 
+    def keep_alive(self, job: Key, uid: str) -> None:
+        """Renew the life of a Job that ends with this program, until it has ended."""
+        self._kept[job] = uid
+        if self._heartbeat is None:
+            self._heartbeat = asyncio.get_running_loop().create_task(self._beat())
+
+    async def _beat(self) -> None:
+        while self._kept:
+            await asyncio.sleep(BEAT_SECONDS)
+            for job, uid in list(self._kept.items()):
+                annotations = {DRIVER_ALIVE_UNTIL: alive_until(self.kube)}
+                try:
+                    patch = {"metadata": {"uid": uid, "annotations": annotations}}
+                    found = await self.kube.patch(JOBS, job, patch, PatchKind.MERGE)
+                except (NotFound, Conflict, Invalid, Forbidden):  # it was deleted, and maybe another Job has its name
+                    del self._kept[job]
+                except KubeError as error:
+                    _warn(f"Job {job} ends in {ALIVE_SECONDS} s unless it is renewed before: {error}")
+                else:
+                    if ((found.get("status") or {}).get("state") or {}).get("phase") in FINISHED:
+                        del self._kept[job]
+        self._heartbeat = None
+
     def watcher(self, kind: ResourceType, namespace: str) -> Watcher:
         """Return the shared watch of a kind in a namespace."""
         watcher = self._watchers.get((kind, namespace))
@@ -65,11 +97,18 @@ class Session:
     async def close(self) -> None:
         """Close all connections."""
         await self._opening
+        if self._heartbeat is not None:
+            await end([self._heartbeat])
         for watcher in self._watchers.values():
             await watcher.close()
         self._watchers.clear()
         await self.kube.__aexit__(None, None, None)
         await asyncio.sleep(CLOSE_SECONDS)  # TLS connections close in the event loop, which may end now
+
+
+def alive_until(kube: Client) -> str:
+    """Return until when a program that submits or renews a Job counts as alive."""
+    return format_time(kube.now() + ALIVE_SECONDS)
 
 
 def here() -> tuple[int, int]:

@@ -139,9 +139,13 @@ WIDTH: Final = 100
 
 
 class ProgressLine:
-    """One line that is overwritten with each change. Nothing is shown if the output is not a terminal."""
+    """One line that is overwritten with each change. Nothing is shown if the output is not a terminal.
 
-    def __init__(self, output: TextIO | None = None, environ: Mapping[str, str] = os.environ) -> None:
+    With `calls`, the number of calls of a sweep, the line shows the sums of all its Jobs.
+    """
+
+    def __init__(self, output: TextIO | None = None, environ: Mapping[str, str] = os.environ, *, calls: int = 0) -> None:
+        self._calls, self._jobs = calls, dict[str, Mapping[str, Any]]()
         self._output = sys.stderr if output is None else output
         self.is_shown = self._output.isatty()
         self._is_plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
@@ -152,6 +156,9 @@ class ProgressLine:
         if not self.is_shown or job is None:
             return
         name, text = job["metadata"]["name"], line_of(job)[:WIDTH]
+        if self._calls:
+            self._jobs[name] = job
+            name, text = min(self._jobs), line_of_calls(self._calls, map(status_of, self._jobs.values()))
         if text != self._last:
             self._last = text
             start = "\r" if self._is_plain else CLEAR
@@ -164,6 +171,13 @@ class ProgressLine:
         if self._last:
             self._output.write("\n")
             self._output.flush()
+
+
+def line_of_calls(calls: int, statuses: Iterable[JobStatus]) -> str:
+    """Return how many calls of a sweep have ended and run, in one line."""
+    every = list(statuses)
+    succeeded, failed, running = (sum(getattr(each, name) for each in every) for name in ("succeeded", "failed", "running"))
+    return f"{succeeded} of {calls} calls succeeded, {failed} failed, {running} running"
 
 
 def line_of(job: Mapping[str, Any]) -> str:

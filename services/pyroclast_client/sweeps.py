@@ -16,7 +16,7 @@ from pyroclast_client.jobs import Job
 from pyroclast_client.loops import end, iterated, run
 from pyroclast_client.options import SweepCall
 from pyroclast_client.results import Outcome
-from pyroclast_client.states import sweep_html
+from pyroclast_client.states import ProgressLine, sweep_html
 
 R = TypeVar("R")
 
@@ -62,13 +62,17 @@ class AsyncSweep(Generic[R]):
             raise
         self.parts += made
 
-    async def wait(self, timeout: float | None = None) -> Self:  # noqa: ASYNC109 - the name in the standard library
-        """Wait until all calls have ended. Failures are not raised."""
+    async def wait(self, timeout: float | None = None, *, progress: bool = False) -> Self:  # noqa: ASYNC109 - the name in the standard library
+        """Wait until all calls have ended. Failures are not raised. With `progress`, a terminal shows how many have ended."""
+        line = ProgressLine(calls=len(self)) if progress else None
         try:
             async with asyncio.timeout(timeout):
-                await asyncio.gather(*(job.wait(check=False) for job, _ in self.parts))
+                await asyncio.gather(*(job.wait(check=False, progress=line or False) for job, _ in self.parts))
         except TimeoutError:
             raise errors.TimedOut(f"{self!r} had not ended within {timeout:g} s; it goes on. `cancel()` ends it") from None
+        finally:
+            if line is not None:
+                line.end()
         return self
 
     async def as_completed(self) -> AsyncGenerator[Outcome]:
@@ -96,7 +100,7 @@ class AsyncSweep(Generic[R]):
 
     async def outcomes(self, timeout: float | None = None) -> list[Outcome]:  # noqa: ASYNC109 - see above
         """Wait until all calls have ended. Return the outcome of each call."""
-        await self.wait(timeout)
+        await self.wait(timeout, progress=True)
         for job, indices in self.parts:
             for outcome in await job.outcomes():
                 index = indices[outcome.index]
@@ -149,9 +153,9 @@ class Sweep(Generic[R]):
         """The handles of the Jobs of the sweep."""
         return [Job(job) for job, _ in self.handle.parts]
 
-    def wait(self, timeout: float | None = None) -> Self:
-        """Wait until all calls have ended. Failures are not raised."""
-        run(self.handle.wait(timeout))
+    def wait(self, timeout: float | None = None, *, progress: bool = True) -> Self:
+        """Wait until all calls have ended. Failures are not raised. A terminal shows how many have ended."""
+        run(self.handle.wait(timeout, progress=progress))
         return self
 
     def results(self, timeout: float | None = None) -> list[R | errors.PyroclastError]:

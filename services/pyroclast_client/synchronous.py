@@ -119,9 +119,11 @@ class Client:
         """Return the handle of a Job by `NAME` or `NAMESPACE/NAME`."""
         return Job(run(self.asynchronous.job(name)))
 
-    def jobs(self, *, queue: str | None = None, phase: str | None = None, mine: bool = False) -> list[Job[Any]]:
+    def jobs(
+        self, *, queue: str | None = None, phase: str | None = None, mine: bool = False, executor: str | None = None
+    ) -> list[Job[Any]]:
         """Return the Jobs of the namespace, newest first. See `AsyncClient.jobs`."""
-        return [Job(each) for each in run(self.asynchronous.jobs(queue=queue, phase=phase, mine=mine))]
+        return [Job(each) for each in run(self.asynchronous.jobs(queue=queue, phase=phase, mine=mine, executor=executor))]
 
     def fits(self, anything: object) -> Fit:
         """Return whether a Job would start now, and the reason if it would not. Nothing is created.

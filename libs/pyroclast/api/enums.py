@@ -117,6 +117,7 @@ class JobReason(StrEnum):
     VOLUME_CLAIM_NOT_FOUND = "VolumeClaimNotFound"
     NOT_ENOUGH_PODS = "NotEnoughPods"
     RUN_TIME_LIMIT = "RunTimeLimit"
+    DRIVER_GONE = "DriverGone"
     DEADLINE = "DeadlineExceeded"
     SUSPENDED = "Suspended"
     WAITS_FOR_JOB = "WaitsForJob"

@@ -684,3 +684,23 @@ c.jobs()[0].wait(check=False)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_a_job_until_driver_ends_with_its_program_and_an_executor_is_found_again(
+    local: pc.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyroclast_client.sessions.ALIVE_SECONDS", 4)
+    monkeypatch.setattr("pyroclast_client.sessions.BEAT_SECONDS", 1.0)
+    driver = pc.Client(namespace="default", image="local", kubeconfig=local.kubeconfig)
+    driver.asynchronous.python = sys.executable
+    job = driver.submit(pc.task(cpu="10m", until="driver")(time.sleep).call(600))
+    with pc.Executor(client=driver, name="nightly", cpu="10m") as executor:
+        assert executor.submit(abs, -1).result(200) == 1
+    time.sleep(6)  # longer than a program without a word counts as alive
+    assert job.phase in {"Pending", "Running"}
+    driver.close()  # as its end does
+    found = local.job(job.name)
+    with pytest.raises(errors.JobFailed, match="DriverGone"):
+        found.wait(60)
+    (of_executor,) = local.jobs(executor="nightly")
+    assert of_executor.results() == [1]

@@ -4,8 +4,10 @@ import json
 import resource
 import subprocess
 import sys
+from dataclasses import replace
 from statistics import median
 
+import numpy as np
 import pytest
 
 import pyroclast.client as pc
@@ -184,6 +186,53 @@ def test_keeper_reports_in_one_line_why_the_local_control_plane_cannot_start(tmp
         said = keeper.stdout.read()  # our end of its input stays open until here
     assert said.startswith("pyroclast: argument --node-mode: invalid choice: 'nonsense'")
     assert said.count("\n") == 1
+
+
+def pod_of(**options):
+    return job_of(**options)["spec"]["tasks"][0]["template"]["spec"]
+
+
+def test_a_type_of_gpus_selects_the_products_whose_name_has_it():
+    around = replace(AROUND, products=("NVIDIA-A100-SXM4-80GB", "NVIDIA-H100"))
+    for given, products in (("a100:2", ["NVIDIA-A100-SXM4-80GB"]), ("MI300:2", ["MI300"])):
+        call = pc.task(gpus=given)(train).call()
+        spec = compiled(train, [call.arguments], call.options, around, name="t").job["spec"]["tasks"][0]["template"]["spec"]
+        assert spec["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "2"}
+        (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        assert term["matchExpressions"] == [{"key": "nvidia.com/gpu.product", "operator": "In", "values": products}]
+    assert pod_of(gpus="h100")["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+    assert "affinity" not in pod_of(gpus="2")
+    with pytest.raises(errors.Usage, match='"a100:2"'):
+        pc.task(gpus="a100:many")
+
+
+def test_a_job_goes_a_day_after_its_end_unless_told_otherwise():
+    assert [job_of(**given)["spec"].get("ttlSecondsAfterFinished") for given in ({}, {"ttl": 60}, {"ttl": None})] == [
+        86_400,
+        60,
+        None,
+    ]
+
+
+@pytest.mark.parametrize("option", [{"until": "tomorrow"}, {"parallel": 0}, {"memory": 4}, {"cpu": "4 cores"}])
+def test_an_option_without_a_meaning_is_refused_with_what_has_one(option):
+    with pytest.raises(errors.Usage, match=r"; |give ") as caught:
+        pc.task(**option)
+    assert "\\" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "values", [[1, 2], (1, 2), range(1, 3), (n for n in (1, 2)), np.array([1, 2]), np.array([[1, 5], [2, 5]])[:, 0]]
+)
+def test_sweeps_vary_over_anything_that_is_a_series(values):
+    calls = pc.task(train).calls(rate=values, other="text")
+    assert [each.keywords for each in calls.arguments] == [{"rate": 1, "other": "text"}, {"rate": 2, "other": "text"}]
+
+
+def test_a_number_of_numpy_is_the_same_for_all_calls():
+    assert len(pc.task(train).calls([1, 2], np.float64(3)).arguments) == 2
+    with pytest.raises(errors.Usage, match="no argument is a list"):
+        pc.task(train).calls(np.array(3))
 
 
 HEAVY = {"aiohttp", "pydantic", "kubernetes_asyncio", "numpy", "yaml", "cloudpickle", "opentelemetry", "structlog", "asyncio"}

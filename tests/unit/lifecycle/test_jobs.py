@@ -7,7 +7,7 @@ import pytest
 
 from pyroclast.api import records
 from pyroclast.api.enums import BusEvent, JobPhase, JobReason, PodGroupPhase, PodPhase
-from pyroclast.api.keys import QUEUE_PERSON_LIMITS, SERVICE_CLASS, SUBMITTED_BY
+from pyroclast.api.keys import DRIVER_ALIVE_UNTIL, QUEUE_PERSON_LIMITS, SERVICE_CLASS, SUBMITTED_BY
 from pyroclast.lifecycle.effects import (
     CreateGroup,
     CreatePods,
@@ -806,3 +806,18 @@ def test_a_job_is_ended_when_its_run_time_in_the_queue_is_over(meta, seconds):
     for unlimited in ("{}", "{"):
         other = {"metadata": {"name": "default", "annotations": {QUEUE_PERSON_LIMITS: unlimited}}}
         assert at(NOW + 1e6, other).order is None
+
+
+def test_a_job_ends_when_its_program_no_longer_renews_it():
+    due = format_time(NOW + 100)
+
+    def at(moment, phase=P.RUNNING, until=due):
+        owner = two(phase, metadata={"annotations": {DRIVER_ALIVE_UNTIL: until}})
+        return decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1"), now=moment))
+
+    assert (at(NOW).recheck_at, at(NOW).order) == (NOW + 100, None)
+    for phase in (P.PENDING, P.RUNNING):
+        state = at(NOW + 100, phase).status.state
+        assert (state.phase, state.reason) == (P.TERMINATING, "DriverGone")
+    assert at(NOW + 100, P.COMPLETED).order is None
+    assert at(NOW + 1e6, until="soon").order is None

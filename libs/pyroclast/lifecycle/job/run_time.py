@@ -1,4 +1,4 @@
-"""The times of a Job: its deadline, its longest run time, and the longest run time that its queue sets for each person.
+"""The times of a Job: its deadline, its longest run time, that of each person in its queue, and the life of its program.
 
 A run time counts from when the Job last began to run. So it begins anew after a restart or a suspension, as the time limit of a
 requeued Job of Slurm does; `spec.maxRetry` limits the restarts. A deadline is a moment, whether the Job waits, runs or is
@@ -62,11 +62,23 @@ def deadline_of(job: Job) -> float | None:
         return None
 
 
+def _driver_alive_until(job: Job) -> float | None:
+    try:
+        return parse_time(job.metadata.annotations.get(keys.DRIVER_ALIVE_UNTIL, ""))
+    except ValueError:
+        return None
+
+
 def _limits(facts: JobFacts) -> Iterator[tuple[float, RequestedAction | Change]]:
     """Yield the end of each time that the Job may take, and what happens at that end."""
     spec, began = facts.job.spec, _began(facts)
     if (deadline := deadline_of(facts.job)) is not None and facts.job.status.state.phase in _ALIVE:
         yield deadline, Change(JobPhase.FAILED, JobReason.DEADLINE, f"its deadline {spec.deadline} has passed")
+    if (alive := _driver_alive_until(facts.job)) is not None and facts.job.status.state.phase in _ALIVE:
+        message = (
+            f"the program that submitted it has not renewed it since, and it was to end with that program at {format_time(alive)}"
+        )
+        yield alive, RequestedAction(Action.TERMINATE_JOB, JobReason.DRIVER_GONE, message)
     if began is None:
         return
     if spec.max_run_time and (most := lenient_seconds(spec.max_run_time)) > 0:
