@@ -122,6 +122,8 @@ class JobReason(StrEnum):
     SUSPENDED = "Suspended"
     WAITS_FOR_JOB = "WaitsForJob"
     DEPENDENCY_NEVER_SATISFIED = "DependencyNeverSatisfied"
+    MAX_FAILED_PODS = "MaxFailedPodsExceeded"
+    MAX_FAILURES = "MaxFailuresExceeded"
 
 
 class JobEventReason(StrEnum):

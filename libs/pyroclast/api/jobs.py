@@ -22,6 +22,7 @@ from pyroclast.api.shared import AGE, Column, CustomKind, LifecyclePolicy, Netwo
 from pyroclast.api.wire import (
     DNS_LABEL,
     INDEXES,
+    INDEXES_OR_NONE,
     ApiObject,
     Count,
     Duration,
@@ -85,8 +86,8 @@ class ArraySpec(WireModel):
     """How many indexes may fail, as a number or as a per cent of the indexes; one more fails the Job. No limit when absent."""
     retries_per_index: Count | None = None
     """How often the pod of one index is made again after it failed; never when absent."""
-    cancelled: Annotated[str, StringConstraints(max_length=65536, pattern=f"^$|{INDEXES}")] | None = None
-    """Indexes that are not to run, in the form of indexes. Their pods are deleted; they count neither as completed nor failed."""
+    cancelled: Annotated[str, StringConstraints(max_length=65536, pattern=INDEXES_OR_NONE)] | None = None
+    """Indexes that are not to run, such as `7,100-199`. Their pods are deleted. An index stays cancelled."""
     keep_pods: bool | None = None
     """Whether the pods of completed indexes stay; they are deleted when absent."""
 
@@ -312,11 +313,11 @@ class ArrayStatus(WireModel):
     """The state of the indexes of an array task; ranges such as `0-511,600`. An index in none of them has not run yet."""
 
     completed: str | None = None
-    """The indexes whose pod succeeded."""
+    """The indexes whose pod succeeded. An index of a range that is also in failed or cancelled has not completed."""
     failed: str | None = None
     """The indexes whose pod failed, and failed again in all retries."""
     running: str | None = None
-    """The indexes that have a pod."""
+    """The indexes whose pod runs."""
     cancelled: str | None = None
     """The indexes that were cancelled before they ended."""
     failures: dict[str, Count] | None = None

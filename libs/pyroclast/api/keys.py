@@ -19,6 +19,7 @@ JOB_VERSION: Final = "volcano.sh/job-version"
 JOB_RETRY_COUNT: Final = "volcano.sh/job-retry-count"
 TEMPLATE_UID: Final = "volcano.sh/template-uid"
 OUT_OF_SYNC: Final = "volcano.sh/controller-out-of-sync"
+FAILURES_BEFORE: Final = "pyroclast.dev/failures-before"  # how often earlier pods of this index failed; independent pods only
 
 # Commands; only in Pyroclast. Admission writes this annotation at the creation, after it has checked that the user may update the
 # target, and replaces or removes what a user wrote; later it does not change. The value is `authorization(uid, action)` of

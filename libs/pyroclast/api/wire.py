@@ -22,8 +22,12 @@ from pyroclast.api.builtin.structural import INT_OR_STRING, QUANTITY
 DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
-INDEXES = r"^[0-9]{1,9}(-[0-9]{1,9}(:[1-9][0-9]{0,8})?)?(,[0-9]{1,9}(-[0-9]{1,9}(:[1-9][0-9]{0,8})?)?)*$"
+_RANGE = "[0-9]{1,9}(-[0-9]{1,9})?"
+_STEPS = "[0-9]{1,9}(-[0-9]{1,9}(:[1-9][0-9]{0,8})?)?"
+INDEXES = f"^{_STEPS}(,{_STEPS})*$"
 """Ranges of indexes, such as `0-9999,20000-20100:5`."""
+INDEXES_OR_NONE = f"^({_RANGE}(,{_RANGE})*)?$"
+"""Ranges of indexes without steps, or nothing."""
 
 
 class WireModel(BaseModel):

@@ -158,7 +158,7 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
             super()._out_of_rounds(key, decision)
 
     async def _write_status(self, facts: JobFacts, memory: JobMemory, status: JobStatus | None) -> bool:
-        """Write `status` unless it must wait; return whether the phase, the version or the retry count of the Job changed."""
+        """Write `status` unless it must wait; return whether the next decision must follow at once."""
         if status is None:
             memory.quiet_since = None
             return False  # an unchanged status needs no write
@@ -179,7 +179,7 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
             old_phase, new = old.state.phase.value, status.state
             about = {"reason": new.reason, "message": new.message, "version": status.version}
             log.info("job.phase", job=str(facts.job.key), old=old_phase, new=new.phase.value, **about)
-        return moved
+        return moved or status.arrays != old.arrays  # pods whose end the status now names are deleted at once
 
     def _done_with(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> None:
         """Forget the occurrences and the Command that `decision` has handled, and record its Events."""

@@ -114,6 +114,8 @@ FULL = {
     "outputsOmitted": "too long",
     "startTime": CREATED,
     "after": [{"met": True, "jobs": [{"name": "build", "uid": "u", "phase": "Completed", "gone": True}]}],
+    "arrays": {"a": {"completed": "0-6", "failed": "3", "running": "7", "failures": {"7": 1}}},
+    "failedPods": 5,
 }
 
 

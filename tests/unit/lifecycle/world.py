@@ -71,7 +71,7 @@ class World:
     def reconcile(self) -> JobDecision:
         self.started, self.evicted = set(), set()
         for _ in range(100):
-            decision = decide(self.facts())
+            decision, arrays = decide(self.facts()), self.job.status.arrays
             for effect in decision.effects:
                 self._step()
                 self.apply(effect)
@@ -83,7 +83,7 @@ class World:
                 ):
                     later = [each.occurrence for each in decision.armed if each.occurrence.event is not BusEvent.POD_PENDING]
                     assert not later, f"the Job ends before its delayed actions: {later}"
-                moved = self.write(decision.status)
+                moved = self.write(decision.status) or self.job.status.arrays != arrays
                 self._step()
             else:
                 moved = False
@@ -98,9 +98,10 @@ class World:
         # a Command that was carried out is deleted before the next one is begun
         self.orders = [order for order in self.orders if order.command != self.job.status.last_command]
         orders = tuple(self.orders)
-        ended = ((each.task, iter((int(each.pod[-1]),))) for each in self.memory.successes)
-        seen = ObservedPods.of(self.job, self.pods, (*tracked_pods.succeeded(self.job).items(), *ended))
-        return JobFacts(self.job, self.now, seen, self.group, queue(), marks=MARKS, orders=orders, memory=self.memory)
+        ended = ((each.task, iter((int(each.pod.rpartition("-")[2]),))) for each in self.memory.successes)
+        job = members.named(self.job)
+        seen = ObservedPods.of(job, self.pods, (*tracked_pods.succeeded(job).items(), *ended))
+        return JobFacts(job, self.now, seen, self.group, queue(), marks=MARKS, orders=orders, memory=self.memory)
 
     def apply(self, effect):
         match effect:

@@ -17,9 +17,12 @@ import msgspec
 
 from pyroclast.api import keys
 from pyroclast.api.enums import PodPhase
-from pyroclast.api.records import Job, JobSpec, Meta, OwnerReference, Pod, Task
+from pyroclast.api.records import ArrayStatus, Job, JobSpec, Meta, OwnerReference, Pod, Task
 from pyroclast.api.types import JOBS, Key
+from pyroclast.lifecycle.gang import arrays
+from pyroclast.lifecycle.gang.arrays import Progress
 from pyroclast.lifecycle.times import lenient_seconds
+from pyroclast.resources.indexes import contains, spans_of, union
 
 
 def needed_pods(task: Task) -> int:
@@ -118,16 +121,20 @@ def is_marked(pod: Pod) -> bool:
 def is_released(job: Job, pod: Pod) -> bool:
     """Whether the controller deletes `pod` on purpose: `pod` is marked, has an older version of `job`, or is surplus."""
     task = next((task for task in job.spec.tasks if task.name == task_of(pod)), None)
-    is_surplus = task is None or index_of(pod) >= task.replicas
+    is_surplus = task is None or not arrays.has_index(task, index_of(pod))
     return is_marked(pod) or version_of(pod) < job.status.version or is_surplus
 
 
 def named(job: Job) -> Job:
-    """Return `job` with a name for each task: tasks without a name get the name that admission would have set."""
-    if all(task.name for task in job.spec.tasks):
+    """Return `job` with a name for each task: tasks without a name get the name that admission would have set.
+
+    The replicas of an array task become the number of its indexes.
+    """
+    if all(task.name and task.array is None for task in job.spec.tasks):
         return job
     tasks = tuple(
-        task if task.name else msgspec.structs.replace(task, name=f"default{index}") for index, task in enumerate(job.spec.tasks)
+        arrays.sized(task if task.name else msgspec.structs.replace(task, name=f"default{index}"))
+        for index, task in enumerate(job.spec.tasks)
     )
     return msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, tasks=tasks))
 
@@ -229,7 +236,7 @@ class ObservedPods:
 
     by_name: Mapping[str, Pod] = field(default_factory=dict)
     replicas: Mapping[str, int] = field(default_factory=dict)
-    """The number of replicas of each task in the spec."""
+    """The number of replicas of each task in the spec; of an array, the number above its highest index."""
     places: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     """The names of the existing pods of each task by index, in ascending order."""
     states: Mapping[str, PodState] = field(default_factory=dict)
@@ -238,6 +245,8 @@ class ObservedPods:
     """The number of pods in each state."""
     gone: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """The indexes by task of the pods that succeeded and were deleted afterwards. They count as succeeded and are not missing."""
+    progress: Mapping[str, Progress] = field(default_factory=dict)
+    """The state of the indexes of each task whose pods are independent of each other. `gone` has no such task."""
 
     @classmethod
     def of(cls, job: Job, pods: Mapping[str, Pod], succeeded: Iterable[tuple[str, Iterator[int]]] = ()) -> ObservedPods:
@@ -245,12 +254,14 @@ class ObservedPods:
 
         `succeeded`: tasks, and the ascending indexes of their pods that have succeeded, whether the pods still exist or not.
         """
-        replicas = {task.name: task.replicas for task in job.spec.tasks}
+        replicas = {task.name: arrays.limit_of(task) for task in job.spec.tasks}
+        independent = {task.name: array for task in job.spec.tasks if (array := arrays.array_of(job.spec, task)) is not None}
+        ranges = {name: arrays.read(array, ArrayStatus()).ranges for name, array in independent.items()}
         found: dict[str, list[tuple[int, str]]] = {task: [] for task in replicas}
         surplus: list[str] = []
         for name in pods:
             task, index = place_of(job.metadata.name, name)
-            if 0 <= index < replicas.get(task, 0):
+            if 0 <= index < replicas.get(task, 0) and (task not in ranges or contains(ranges[task], index)):
                 found[task].append((index, name))
             else:
                 surplus.append(name)
@@ -260,11 +271,19 @@ class ObservedPods:
             states |= _states(names.values(), pods, task)
         states |= _states(surplus, pods, "")
         gone: dict[str, frozenset[int]] = {}
+        ended: dict[str, set[int]] = {task: set() for task in independent}
         for task, indexes in succeeded:
             within = takewhile(replicas.get(task, 0).__gt__, indexes)
+            if task in ended:
+                ended[task].update(within)
+                continue
             if absent := frozenset(within).difference(places.get(task, ())):
                 gone[task] = gone.get(task, frozenset()) | absent
-        return cls(dict(pods), replicas, places, states, Counter(states.values()), gone)
+        progress: dict[str, Progress] = {}
+        for task, array in independent.items():
+            there = [(index, pods[name], states[name].is_current(job.status.version)) for index, name in places[task].items()]
+            progress[task] = arrays.observed(array, job.status.arrays.get(task, ArrayStatus()), there, ended[task])
+        return cls(dict(pods), replicas, places, states, Counter(states.values()), gone, progress)
 
     def without(self, again: Mapping[str, Collection[int]]) -> ObservedPods:
         """Return these pods, in which the indexes `again` by task do not count as succeeded any more."""
@@ -272,8 +291,14 @@ class ObservedPods:
         return dataclasses.replace(self, gone=gone) if again else self
 
     def filled(self, task: str) -> int:
-        """Return how many indexes of `task` have a pod, or had one that succeeded."""
+        """Return how many indexes of `task` have a pod, or need none any more."""
+        if (progress := self.progress.get(task)) is not None:
+            return progress.count(union(progress.ended, spans_of(self.places[task])))
         return len(self.places[task]) + len(self.gone.get(task, ()))
+
+    def living(self, task: str) -> int:
+        """Return how many pods of `task` have not ended."""
+        return sum(number for state, number in self.numbers.items() if state.place == task and not state.is_finished)
 
     def where(self, is_wanted: Callable[[PodState], bool]) -> tuple[Pod, ...]:
         """Return the pods whose state satisfies `is_wanted`, in the order of tasks and indexes."""

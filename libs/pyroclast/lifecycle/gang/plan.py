@@ -17,6 +17,7 @@ from pyroclast.api.records import DependsOn, Job, JobSpec, Pod, Task
 from pyroclast.lifecycle.effects import CreatePods, DeletePods, Effect, Slot, Victim
 from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.gang.members import ObservedPods, PodState, min_available, needed_pods
+from pyroclast.resources.indexes import union
 
 _ANY = frozenset({Iteration.ANY.value, "IterationAny"})  # the second spelling is the design document's
 
@@ -68,7 +69,7 @@ def plan(job: Job, pods: ObservedPods) -> GangPlan:
     stale = pods.where(lambda state: not state.is_terminating and bool(state.place) and _is_stale(job, state))
     missing = tuple(islice(_missing(job, pods), MOST_CREATED))
     present = sum(number for state, number in pods.numbers.items() if state.place and not state.is_terminating)
-    present += sum(map(len, pods.gone.values()))
+    present += sum(map(len, pods.gone.values())) + sum(pods.filled(task) - len(pods.places[task]) for task in pods.progress)
     needed = max(0, min_available(job.spec) - present)
     from_the_top = sorted(surplus, key=lambda pod: (-members.index_of(pod), members.task_of(pod)))
     return GangPlan(missing, tuple(from_the_top), stale, elastic=max(0, len(missing) - needed))
@@ -105,10 +106,22 @@ def _missing(job: Job, pods: ObservedPods) -> Iterator[Slot]:
     """Yield the slots without a pod: first those below the `minAvailable` of their task, then the others."""
     short = [task for task in job.spec.tasks if pods.filled(task.name) < task.replicas]
     startable = [task for task in short if may_start(job, task, pods)]
+    of_arrays = {task.name: _of_array(task, pods) for task in startable if task.name in pods.progress}
     for task in startable:
-        yield from _absent(task, range(min(needed_pods(task), task.replicas)), pods)
+        first = of_arrays.get(task.name)
+        yield from (
+            _absent(task, range(min(needed_pods(task), task.replicas)), pods)
+            if first is None
+            else islice(first, max(0, needed_pods(task) - pods.filled(task.name)))
+        )
     for task in startable:
-        yield from _absent(task, range(max(0, needed_pods(task)), task.replicas), pods)
+        rest = of_arrays.get(task.name)
+        yield from _absent(task, range(max(0, needed_pods(task)), task.replicas), pods) if rest is None else rest
+
+
+def _of_array(task: Task, pods: ObservedPods) -> Iterator[Slot]:
+    missing = pods.progress[task.name].missing(pods.places[task.name], pods.living(task.name))
+    return (Slot(task.name, index) for index in missing)
 
 
 def _absent(task: Task, indexes: range, pods: ObservedPods) -> Iterator[Slot]:
@@ -139,7 +152,8 @@ def cut_off(job: Job, pods: ObservedPods) -> dict[str, str]:
     """
     if not any(task.depends_on and pods.filled(task.name) < task.replicas for task in job.spec.tasks):
         return {}
-    failed = Counter({state.place: number for state, number in pods.numbers.items() if _stays_failed(state)})
+    failed = dict(Counter({state.place: number for state, number in pods.numbers.items() if _stays_failed(state)}))
+    failed |= {name: found.count(union(found.failed, found.cancelled)) for name, found in pods.progress.items()}
     tasks = {task.name: task for task in job.spec.tasks}
     waits = {name: task.depends_on for name, task in tasks.items() if task.depends_on and pods.filled(name) < task.replicas}
     waits = {name: dependency for name, dependency in waits.items() if dependency.name and not may_start(job, tasks[name], pods)}
@@ -204,6 +218,10 @@ def _is_ready(job: Job, name: str, pods: ObservedPods) -> bool:
     if task is None:
         return False
     up = sum(_is_up(pods.by_name[pod]) for pod in pods.places[name].values())
+    if (progress := pods.progress.get(name)) is not None:  # their pods may be gone
+        up = progress.count(progress.completed) + sum(
+            _is_up(pods.by_name[pod]) for pod in pods.places[name].values() if not members.is_finished(pods.by_name[pod])
+        )
     return up + len(pods.gone.get(name, ())) >= needed_pods(task)
 
 

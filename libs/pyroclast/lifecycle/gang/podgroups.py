@@ -46,6 +46,7 @@ class Inherited:
 def remaining(job: Job, pods: ObservedPods) -> Job:
     """Return `job` without the pods that succeeded and were deleted: the gang does not wait for them any more."""
     gone = {task: len(indexes) for task, indexes in pods.gone.items()}
+    job = _with_arrays(job, pods)
     if not gone:
         return job
     tasks = tuple(
@@ -59,6 +60,21 @@ def remaining(job: Job, pods: ObservedPods) -> Job:
     )
     gang = max(1, min_available(job.spec) - sum(gone.values())) if min_available(job.spec) else 0
     return msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, tasks=tasks, min_available=gang))
+
+
+def _with_arrays(job: Job, pods: ObservedPods) -> Job:
+    """Return `job` with the indexes of its arrays that have not ended; a gang needs no more of them than there are."""
+    if all(task.array is None for task in job.spec.tasks):
+        return job
+    tasks = []
+    for task in job.spec.tasks:
+        progress = pods.progress.get(task.name) if task.array is not None else None
+        if progress is not None:
+            task = msgspec.structs.replace(task, replicas=progress.left, min_available=min(needed_pods(task), progress.left))
+        tasks.append(task)
+    less = sum(map(needed_pods, job.spec.tasks)) - sum(map(needed_pods, tasks))
+    gang = max(1, min_available(job.spec) - less) if min_available(job.spec) else 0
+    return msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, tasks=tuple(tasks), min_available=gang))
 
 
 def manifest(job: Job, priorities: Mapping[str, int], additions: Additions = NO_ADDITIONS) -> dict[str, Any]:

@@ -101,6 +101,8 @@ def _annotations(job: Job, task: Task, index: int, *, forwarding: bool) -> dict[
         keys.TEMPLATE_UID: f"{job.metadata.name}-{task.name}",
         keys.GROUP_NAME: members.group_name(job),
     }
+    if (status := job.status.arrays.get(task.name)) is not None and (failures := status.failures.get(str(index))):
+        annotations[keys.FAILURES_BEFORE] = str(failures)
     if task.topology_policy:
         annotations[keys.NUMA_TOPOLOGY_POLICY] = task.topology_policy
     annotations |= {key: given[key] for key in _INHERITED_ANNOTATIONS if key in given}

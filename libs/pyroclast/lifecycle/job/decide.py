@@ -8,14 +8,13 @@ So after a crash at any point the next decision repeats the work that is not don
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
 
 from pyroclast.api.enums import JobEventReason, JobPhase, JobReason, PodPhase
-from pyroclast.api.records import Job, JobRetry, JobStatus, Pod
+from pyroclast.api.records import JobStatus, Pod
 from pyroclast.lifecycle.effects import (
     DeleteGroup,
     DeletePods,
@@ -30,7 +29,19 @@ from pyroclast.lifecycle.effects import (
 from pyroclast.lifecycle.gang import members, plan, podgroups, seating
 from pyroclast.lifecycle.gang.members import min_available
 from pyroclast.lifecycle.gang.plan import Keep
-from pyroclast.lifecycle.job import delays, holds, outputs, policy_decisions, preparation, run_time, status, tracked_pods, waits
+from pyroclast.lifecycle.job import (
+    arrays,
+    delays,
+    holds,
+    outputs,
+    policy_decisions,
+    preparation,
+    restarts,
+    run_time,
+    status,
+    tracked_pods,
+    waits,
+)
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, RequestedAction
 from pyroclast.lifecycle.job.job_events import Response, last_failure
 from pyroclast.lifecycle.job.phase_transitions import (
@@ -47,25 +58,8 @@ from pyroclast.lifecycle.job.phase_transitions import (
 from pyroclast.lifecycle.job.policy_decisions import PendingActions, PolicyAction
 from pyroclast.lifecycle.job.status import Counts, count
 from pyroclast.lifecycle.job.waits import with_waiting
-from pyroclast.lifecycle.times import format_time, lenient_seconds, parse_time
-from pyroclast.resources.backoff import Backoff
 
 _ENDS: Final = frozenset({JobPhase.COMPLETED, JobPhase.FAILED})
-
-_FREE: Final = 3
-"""Restarts without a backoff when `spec.retry` sets no backoff: the default `maxRetry` of a Job."""
-
-_FIRST_PAUSE: Final = 1.0
-"""The backoff in seconds before the first delayed restart; each further restart doubles the backoff."""
-
-_FIRST_AFTER_REJECTION: Final = 10.0
-"""The backoff in seconds before the first restart after a kubelet rejected a pod, as for a container that crashes.
-
-A node rejects the next pod as well until the scheduler knows its real state, so all retries would be used up at once.
-"""
-
-_LONGEST_PAUSE: Final = 300.0
-"""The longest backoff in seconds."""
 
 
 def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
@@ -92,10 +86,11 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
     effects = step.effects if step.conclusive else (*_announcement(facts, step.effects), *step.effects)
     following = _with_notes(facts, step, pending) if step.conclusive else step.status
     # 3. The time of the next decision, if nothing happens before.
-    begins, asked = _restart_begins(facts.job, facts.now), facts.memory.asked_since
+    begins, asked = restarts.begins(facts.job, facts.now), facts.memory.asked_since
     times = [response.due for response in pending.later]
     times += [begins] if begins is not None else []
     times += run_time.ends(facts)
+    times += [at] if (at := arrays.replacement_at(facts)) is not None and step.conclusive else []
     times += [asked + seating.ANSWER_SECONDS] if asked is not None and not _is_late(facts) else []
     times += [facts.now] if holds.is_released_by(facts, following) else []
     cause = pending.answer.cause if pending.answer else None
@@ -125,7 +120,7 @@ def _with_notes(facts: JobFacts, decision: JobDecision, pending: PendingActions)
         pods = base.tracked_pods  # while the Job only waits for the deletion of its pods, trackedPods needs no write
     else:
         pods = tracked_pods.tracked(facts.job, facts.pods, base, tracked_pods.leaving(decision.effects))
-    changed = outputs.collected(facts.job, facts.pods, base)
+    changed = arrays.recorded(facts.job, facts.pods, outputs.collected(facts.job, facts.pods, base))
     changed = msgspec.structs.replace(changed, delayed_actions=kept, unknown_pod_group=unknown, tracked_pods=pods)
     if changed == base:
         return following
@@ -185,10 +180,14 @@ def _outdated(facts: JobFacts, cell: Move, answer: PolicyAction) -> JobStatus:
     """Return the status that releases all pods of the Job: a higher version, and the phase that the action leads to."""
     by_user = isinstance(answer.cause, RequestedAction)
     rejected = _is_rejected(facts, answer)
-    last = _with_restart(facts.job, facts.now, by_user=by_user, rejected=rejected) if cell.counts_as_retry else facts.job.status
-    following = msgspec.structs.replace(last, version=last.version + 1)
+    last = (
+        restarts.with_restart(facts.job, facts.now, by_user=by_user, rejected=rejected)
+        if cell.counts_as_retry
+        else facts.job.status
+    )
+    following = arrays.leaving(facts.job, facts.pods, msgspec.structs.replace(last, version=last.version + 1), whole=True)
     if cell.to is not None:
-        message = _restart_message(answer.message, following, facts.now) if cell.counts_as_retry else answer.message
+        message = restarts.with_begin(answer.message, following, facts.now) if cell.counts_as_retry else answer.message
         following = status.entering(following, cell.to, answer.reason, message)
     if following.state.phase is not JobPhase.RESTARTING:
         following = _all_marked(facts, following)
@@ -239,8 +238,9 @@ def _restarting(
     by_user: bool = False,
     rejected: bool = False,
 ) -> JobStatus:
-    following = _with_restart(facts.job, facts.now, by_user=by_user, rejected=rejected)
-    message = _restart_message(message, following, facts.now)
+    following = restarts.with_restart(facts.job, facts.now, by_user=by_user, rejected=rejected)
+    following = arrays.leaving(facts.job, facts.pods, following, whole=False, releasing=releasing)
+    message = restarts.with_begin(message, following, facts.now)
     return _releasing(facts, status.entering(following, JobPhase.RESTARTING, reason, message), releasing)
 
 
@@ -256,14 +256,14 @@ def _synchronise(facts: JobFacts, pending: PendingActions, *, idle: bool, has_ac
         rejected = any(map(members.never_ran, marked))
         return JobDecision(status=_restarting(facts, reason, message, marked, rejected=rejected))
     counts = _counted(facts)
-    held = bool(holds.hold(facts))
-    change = following_phase(phase, job.spec, counts, job.status.retry_count)
+    held, spec = bool(holds.hold(facts)), arrays.effective(job.spec, facts.pods)
+    change = arrays.end(facts, counts) or following_phase(phase, spec, counts, job.status.retry_count)
     if held and phase is JobPhase.PENDING:
         change = holds.failure(facts)
     is_open = not held and change is None and phase in (JobPhase.PENDING, JobPhase.RUNNING)
     cut_off = plan.cut_off(job, facts.pods) if is_open else {}
     if cut_off and not plan.can_create(job, facts.pods):
-        change = after_cut_off(job.spec, counts, cut_off)
+        change = after_cut_off(spec, counts, cut_off)
     due = pending.keeps_open() if change and change.to in _ENDS and phase is not JobPhase.RESTARTING else None
     if due is not None:
         change = None
@@ -278,7 +278,7 @@ def _synchronise(facts: JobFacts, pending: PendingActions, *, idle: bool, has_ac
     if (half := _half_gang(facts, counts)) and not idle:
         return JobDecision((DeletePods(plan.victims_of(half), gives_back=True),), conclusive=False)
     obstacle = "" if held else preparation.obstacle(facts)
-    is_early = _restart_begins(job, facts.now) is not None
+    is_early = restarts.begins(job, facts.now) is not None
     effects = _wanted(facts, blocked=bool(obstacle) or held or facts.memory.held or is_early)
     if effects and not idle:
         return JobDecision(effects, conclusive=False, obstacle=obstacle)
@@ -338,12 +338,17 @@ def _wanted(facts: JobFacts, *, blocked: bool) -> tuple[Effect, ...]:
         return (*going, *prepared)
     awaited = preparation.examine(job, facts.claims).awaited
     following = plan.plan(job, facts.pods)
+    following = dataclasses.replace(following, stale=_distinct(following.stale, arrays.superfluous(facts)))
     if blocked or awaited or not podgroups.is_admitted(facts.group) or seating.awaits_placement(facts.group):
         return tuple(dataclasses.replace(following, missing=()).effects())
     found = seating.seated(job, facts.group, facts.pods, following.missing, remembered.seated)
     needed = len(following.missing) - following.elastic
     following = dataclasses.replace(following, missing=found.slots, elastic=max(0, len(found.slots) - needed))
     return (*following.effects(), *([found.ask] if found.ask is not None else ()))
+
+
+def _distinct(*groups: tuple[Pod, ...]) -> tuple[Pod, ...]:
+    return tuple({pod.metadata.uid: pod for pods in groups for pod in pods}.values())
 
 
 def _is_late(facts: JobFacts) -> bool:
@@ -381,6 +386,7 @@ def _ended(facts: JobFacts, counts: Counts, change: Change) -> JobStatus:
     """Return the status of a Job that ends. The higher version makes all remaining pods belong to an older version."""
     last = facts.job.status
     following = msgspec.structs.replace(status.counted(holds.with_after(facts, last), counts), version=last.version + 1)
+    following = arrays.leaving(facts.job, facts.pods, following, whole=True)
     message = change.message
     if change.to is JobPhase.FAILED:  # users need to know why the Job failed
         cause = f"{last.state.message}; " if last.state.phase is JobPhase.RESTARTING and last.state.message else ""
@@ -401,8 +407,8 @@ def _release(facts: JobFacts, *, idle: bool) -> JobDecision:
     """Return the decision that deletes the PodGroup, the plugin objects and all pods except finished pods."""
     job, last = facts.job, facts.job.status
     effects: list[Effect] = []
-    if living := plan.release(facts.pods, Keep.FINISHED):
-        effects.append(DeletePods(plan.victims_of(living)))
+    if going := _distinct(plan.release(facts.pods, Keep.FINISHED), arrays.superfluous(facts)):
+        effects.append(DeletePods(plan.victims_of(going)))
     if facts.group is not None and not facts.group.metadata.is_terminating:
         effects.append(DeleteGroup(facts.group.metadata.name, facts.group.metadata.uid))
     marks = {key for key in last.controlled_resources if key.startswith(status.PLUGIN_MARK)}
@@ -426,51 +432,3 @@ def _release(facts: JobFacts, *, idle: bool) -> JobDecision:
     else:
         following = waits.explained(facts, following) if facts.silent_nodes or waits.hangs(last) else following
     return JobDecision(status=None if status.is_same(last, following) else status.killed(job, following, facts.now))
-
-
-def _with_restart(job: Job, now: float, *, by_user: bool, rejected: bool) -> JobStatus:
-    """Return the status of `job` with one more restart at `now`, in seconds since the epoch.
-
-    A restart begins after the backoff since the previous restart. A restart that a user requests begins at once. After a pod was
-    `rejected`, the backoff begins now and concerns the first restart too.
-    """
-    last, retry = job.status, job.spec.retry or JobRetry()
-    before = parse_time(last.restart_time) if last.restart_time else None
-    window = lenient_seconds(retry.reset_after, default=math.inf)
-    starts_anew = before is not None and now - before >= window
-    count = 1 if starts_anew else last.retry_count + 1
-    begins = now
-    if before is not None and not by_user and count < job.spec.max_retry:  # after the last restart the Job fails at once
-        begins = max(now, math.ceil(before + _pause(retry, count)))
-    if rejected and not by_user and count < job.spec.max_retry:
-        begins = max(begins, math.ceil(now + _pause_after_rejection(retry, count)))
-    return msgspec.structs.replace(last, retry_count=count, restart_time=format_time(begins))
-
-
-def _pause_after_rejection(retry: JobRetry, count: int) -> float:
-    """Return the backoff in seconds before restart number `count` when a pod was rejected."""
-    first = lenient_seconds(retry.backoff, default=_FIRST_AFTER_REJECTION)
-    return Backoff(first, lenient_seconds(retry.max_backoff, default=max(first, _LONGEST_PAUSE))).after(count - 1)
-
-
-def _restart_message(message: str, following: JobStatus, now: float) -> str:
-    """Return `message` with the time at which the restart in `following` begins, if this time is after `now`."""
-    is_later = following.restart_time is not None and parse_time(following.restart_time) > now
-    return f"{message}; the restart begins at {following.restart_time}" if is_later else message
-
-
-def _restart_begins(job: Job, now: float) -> float | None:
-    """Return when the pods of a restart may be created, in seconds since the epoch; None when no backoff is left."""
-    status = job.status
-    if status.state.phase is not JobPhase.RESTARTING or not status.restart_time:
-        return None
-    begins = parse_time(status.restart_time)
-    return begins if begins > now else None
-
-
-def _pause(retry: JobRetry, count: int) -> float:
-    """Return the backoff in seconds between the previous restart and restart number `count`."""
-    first, doublings = (_FIRST_PAUSE, count - _FREE - 1) if retry.backoff is None else (lenient_seconds(retry.backoff), count - 2)
-    if doublings < 0:
-        return 0.0
-    return Backoff(first, lenient_seconds(retry.max_backoff, default=max(first, _LONGEST_PAUSE))).after(doublings)

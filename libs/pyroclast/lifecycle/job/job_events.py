@@ -27,6 +27,9 @@ _DEFAULT_RESTARTS: Final = 3
 MOST_OCCURRENCES: Final = 10_000
 """The most occurrences of one Job that are remembered, enough for one of each pod of most Jobs."""
 
+_OF_DEPENDENT_PODS: Final = frozenset({BusEvent.POD_FAILED, BusEvent.POD_EVICTED, BusEvent.TASK_FAILED})
+"""Events to which no policy responds when the pods of the task are independent, as a pod is made again without the others."""
+
 _SHOWN_IN: Final = {
     PodPhase.FAILED: frozenset({BusEvent.POD_FAILED}),
     PodPhase.PENDING: frozenset({BusEvent.POD_PENDING, BusEvent.TASK_FAILED}),
@@ -85,7 +88,7 @@ def observed(job: Job, pods: ObservedPods, successes: Iterable[Occurrence] = ())
     """
     of_job, version = named_by(job.spec.policies), job.status.version
     for task in job.spec.tasks:
-        named = of_job | named_by(task.policies)
+        named = (of_job | named_by(task.policies)) - (_OF_DEPENDENT_PODS if task.name in pods.progress else frozenset())
         phases = {phase for phase, events in _SHOWN_IN.items() if not named.isdisjoint(events)}
         yield from _of_pods(task, pods, phases, version)
         if BusEvent.TASK_COMPLETED in named:
@@ -116,7 +119,7 @@ def deleted(job: Job, pod: Pod, at: float, *, had_ended: bool = False) -> Occurr
         return None
     if not had_ended:
         return _occurrence(BusEvent.POD_EVICTED, pod, at)
-    return _failed(pod) if pod.status.phase is PodPhase.FAILED else _occurrence(BusEvent.TASK_COMPLETED, pod, _finished_at(pod))
+    return _failed(pod) if pod.status.phase is PodPhase.FAILED else _occurrence(BusEvent.TASK_COMPLETED, pod, finished_at(pod))
 
 
 def fell_apart(job: Job, group: PodGroup, at: float) -> Occurrence:
@@ -127,7 +130,7 @@ def fell_apart(job: Job, group: PodGroup, at: float) -> Occurrence:
 def last_failure(pods: Iterable[Pod]) -> Occurrence | None:
     """Return the latest failure among `pods`; None when no pod has failed."""
     failed = [pod for pod in pods if pod.status.phase is PodPhase.FAILED]
-    last = max(failed, key=_finished_at, default=None)
+    last = max(failed, key=finished_at, default=None)
     return _failed(last) if last else None
 
 
@@ -148,7 +151,7 @@ def _of_pods(task: Task, pods: ObservedPods, phases: Collection[PodPhase], versi
             yield _failed(pod)
         elif not pod.metadata.is_terminating:
             if 0 < limit <= members.restarts(pod):
-                happened = _occurrence(BusEvent.TASK_FAILED, pod, _finished_at(pod))
+                happened = _occurrence(BusEvent.TASK_FAILED, pod, finished_at(pod))
                 yield dataclasses.replace(happened, last_exit=members.last_exit_code(pod))
             if pod.status.phase is PodPhase.PENDING:
                 yield _occurrence(BusEvent.POD_PENDING, pod, _created_at(pod))
@@ -156,9 +159,13 @@ def _of_pods(task: Task, pods: ObservedPods, phases: Collection[PodPhase], versi
 
 def _completion(job: Job, task: Task, pods: ObservedPods, successes: Iterable[Occurrence]) -> Iterator[Occurrence]:
     there = pods.where(lambda state: state.place == task.name and state.phase is PodPhase.SUCCEEDED)
-    if len(there) + len(pods.gone.get(task.name, ())) < task.replicas:
+    progress = pods.progress.get(task.name)
+    if progress is not None:
+        if progress.count(progress.completed) < progress.total:
+            return
+    elif len(there) + len(pods.gone.get(task.name, ())) < task.replicas:
         return
-    shown = {pod.metadata.name: _occurrence(BusEvent.TASK_COMPLETED, pod, _finished_at(pod)) for pod in there}
+    shown = {pod.metadata.name: _occurrence(BusEvent.TASK_COMPLETED, pod, finished_at(pod)) for pod in there}
     last = max((*shown.values(), *successes), key=lambda each: each.at, default=None)
     if last is None or last.version < job.status.version:
         return  # the completion was seen when the last pod succeeded
@@ -167,7 +174,7 @@ def _completion(job: Job, task: Task, pods: ObservedPods, successes: Iterable[Oc
 
 
 def _failed(pod: Pod) -> Occurrence:
-    happened = _occurrence(BusEvent.POD_FAILED, pod, _finished_at(pod))
+    happened = _occurrence(BusEvent.POD_FAILED, pod, finished_at(pod))
     return dataclasses.replace(happened, exit_code=members.exit_code(pod), failure=members.failure(pod))
 
 
@@ -183,7 +190,7 @@ def _occurrence(event: BusEvent, pod: Pod, at: float) -> Occurrence:
     )
 
 
-def _finished_at(pod: Pod) -> float:
+def finished_at(pod: Pod) -> float:
     """Return the latest time at which a container of `pod` ended; the creation time of `pod` when no container reports one."""
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     ended = (state.terminated for status in statuses for state in (status.state, status.last_state))
@@ -220,6 +227,8 @@ def respond(job: Job, occurrence: Occurrence) -> Response | None:
     if occurrence.event.is_internal or occurrence.version < job.status.version:
         return None
     task = next((task for task in job.spec.tasks if task.name == occurrence.task), None) if occurrence.task else None
+    if task is not None and occurrence.event in _OF_DEPENDENT_PODS and (task.array is not None or task.independent_pods):
+        return None
     policy = (_match(task.policies, occurrence) if task else None) or _match(job.spec.policies, occurrence)
     return Response(occurrence, policy.action, lenient_seconds(policy.timeout)) if policy else None
 

@@ -47,6 +47,8 @@ def count(pods: ObservedPods, *, tasks: Container[str] | None = None, releasing:
     for state, number in pods.numbers.items():
         if tasks is not None and state.task not in tasks:
             continue
+        if state.is_finished and state.place in pods.progress:
+            continue  # the state of their indexes counts
         staying = 0 if state.is_terminating else number - doomed[state]
         terminating += number - staying
         totals[state.phase] += staying
@@ -57,6 +59,12 @@ def count(pods: ObservedPods, *, tasks: Container[str] | None = None, releasing:
         totals[PodPhase.SUCCEEDED] += len(indexes)
         phases = by_task.setdefault(task, {})
         phases[PodPhase.SUCCEEDED.value] = phases.get(PodPhase.SUCCEEDED.value, 0) + len(indexes)
+    for task, progress in pods.progress.items():
+        ends = ((PodPhase.SUCCEEDED, progress.completed), (PodPhase.FAILED, progress.failed))
+        for phase, number in ((phase, progress.count(spans)) for phase, spans in ends):
+            totals[phase] += number
+            if number:
+                by_task.setdefault(task, {})[phase.value] = number
     numbers = {phase.value.lower(): totals[phase] for phase in PodPhase}
     return Counts(**numbers, terminating=terminating, by_task=by_task)
 
@@ -166,6 +174,8 @@ def written(status: JobStatus) -> dict[str, Any]:
         "waiting": None if status.waiting is None else _filled(msgspec.to_builtins(status.waiting)),
         "outputs": [msgspec.to_builtins(output) for output in status.outputs],
         "outputsOmitted": status.outputs_omitted,
+        "arrays": {task: _filled(msgspec.to_builtins(array)) for task, array in status.arrays.items()},
+        "failedPods": status.failed_pods,
     }
     return _filled(body)
 

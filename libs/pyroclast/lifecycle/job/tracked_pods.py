@@ -45,6 +45,8 @@ def tracked(job: Job, pods: ObservedPods, status: JobStatus, leaving: Collection
     without = {*(() if ends else leaving), *(pod.metadata.name for pod in going if not _is_in(before, pod))}
     indexes: dict[str, str] = {}
     for task, names in pods.places.items():
+        if task in pods.progress and not ends:
+            continue  # an independent pod that was deleted is made again, and nothing else follows
         found = [index for index in pods.indexes(task, is_named) if names[index] not in without]
         if found:
             indexes[task] = _written(found)
@@ -71,6 +73,8 @@ def _successes(job: Job, pods: ObservedPods, status: JobStatus, without: Collect
         return not (state.is_terminating or (forgets and state.version < status.version))
 
     for task, names in pods.places.items():
+        if task in pods.progress:
+            continue  # `status.arrays` names them
         known, gone = frozenset(before.get(task, ())), pods.gone.get(task, frozenset())
         indexes = [index for index in pods.indexes(task, has_succeeded) if names[index] not in without]
         found = gone.union(index for index in indexes if index in known or is_new(pods.states[names[index]]))
