@@ -189,6 +189,31 @@ async def test_a_disconnected_leader_stops_before_another_replica_takes_over() -
     await ended(second)
 
 
+async def test_a_lease_lost_in_a_stall_is_free_for_the_next_start_of_its_holder() -> None:
+    book, work = Book(), Work()
+    is_stalled = False
+
+    async def fault() -> None:
+        if is_stalled:
+            raise ConnectionFailed("stalled")
+
+    async def until_lost(_: int) -> None:
+        nonlocal is_stalled
+        await asyncio.sleep(30)
+        is_stalled = True
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            is_stalled = False
+
+    with pytest.raises(LeaseLost, match="not renewed for 10 s"):
+        await candidate(book, "a", fault).run(until_lost)
+    restarted = asyncio.ensure_future(candidate(book, "b").run(work.of("b")))
+    await asyncio.sleep(0.1)
+    assert work.leading == {0: "b"}, "it need not wait for the expiry"
+    await ended(restarted)
+
+
 class Faults:
     """What goes wrong with requests for a while; `met` counts how often it did."""
 

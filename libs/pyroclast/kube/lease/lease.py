@@ -122,6 +122,7 @@ class Lease:
         self._watcher = Watcher(timing.duration)
         self._lease = LeaseView({}, "", 0.0, 0, "")
         self._renewed = 0.0
+        self._may_name_us = False
         self._handed_to = ""
         self._complaint = ""
 
@@ -149,7 +150,7 @@ class Lease:
         while True:
             await asyncio.sleep(min(pause, max(self._left(), 0.0)))
             if self._left() <= 0:  # also after the process was suspended: what happened meanwhile is unknown
-                raise self._lost(f"not renewed for {self._timing.renew_deadline:g} s")
+                raise LeaseLost(f"lease {self.key}: not renewed for {self._timing.renew_deadline:g} s")
             if await self._renew(may_hand_over):
                 # a slow response has already taken a part of the pause
                 pause = max(0.0, self._renewed + self._timing.retry_period - loop_time())
@@ -165,10 +166,14 @@ class Lease:
         return f"lease {self.key} was not renewed for {self._timing.renew_deadline:g} s, another may lead"
 
     async def release(self) -> None:
-        """Release the Lease, so that another replica need not wait for its expiry; errors are only logged."""
-        if self._left() <= 0:
+        """Release the Lease, so that nobody need wait for its expiry; errors are only logged.
+
+        A Lease that could not be renewed in time is released too, as long as it names this identity. So a program that lost it
+        in an outage leads again as soon as it has restarted.
+        """
+        if not self._may_name_us:
             return
-        self._renewed = float("-inf")
+        self._renewed, self._may_name_us = float("-inf"), False
         try:
             try:
                 await self._update(released(self._lease, self._now(), self._handed_to), RELEASE_SECONDS)
@@ -196,7 +201,7 @@ class Lease:
                 self._complaint = str(error)
                 log.warning("lease.unavailable", lease=str(self.key), error=self._complaint)
             return False
-        self._renewed = began
+        self._renewed, self._may_name_us = began, True
         self._complaint = ""
         return True
 
@@ -235,7 +240,7 @@ class Lease:
             raise HandedOver
 
     def _lost(self, why: str) -> LeaseLost:
-        self._renewed = float("-inf")  # nothing is left to release
+        self._renewed, self._may_name_us = float("-inf"), False
         return LeaseLost(f"lease {self.key}: {why}")
 
     async def _read(self) -> LeaseView:
