@@ -47,6 +47,7 @@ PLACES: Final = {
     "explain": (f"{VIEWS}.explain", "EXPLAIN"),
     "why": (f"{VIEWS}.explain", "WHY"),
     "fits": (f"{VIEWS}.fits", "FITS"),
+    "what-if": (f"{VIEWS}.fits", "WHAT_IF"),
     "order": (f"{VIEWS}.waiting", "ORDER"),
     "queues": (f"{VIEWS}.queues", "QUEUES_VIEW"),
     "nodes": (f"{VIEWS}.nodes", "NODES_VIEW"),
@@ -69,7 +70,7 @@ PLACES: Final = {
 
 SECTIONS: Final = {
     "Jobs Now": ("waiting", "running", "explain", "why", "order", "logs", "wait", "timeline", "tree", "flow", "top", "ui"),
-    "Before You Submit": ("fits", "lint"),
+    "Before You Submit": ("fits", "what-if", "lint"),
     "Cluster": ("queues", "budget", "limits", "nodes"),
     "Past Jobs and Usage": ("history", "efficiency", "report"),
     "Command Line": ("commands", "completion"),

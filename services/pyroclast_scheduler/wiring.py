@@ -161,7 +161,7 @@ async def main(service: Service) -> None:
         plugins=plugins,
         additions=_additions(service, client),
     )
-    _serve_explanations(service, client, cache, explainer, trials)
+    _serve_explanations(service, client, cache, explainer, trials, estimates=estimates)
     cache.on_change(loop.wake)
     service.add_check("cycle", loop.stalled)
     service.pages["/debug/snapshot"] = lambda: debug.page(cache, taken(cache, file.current, inputs.for_onlookers()))
@@ -245,13 +245,16 @@ async def _synced(service: Service, client: Client, cache: Cache, taker: Cache |
     await service.synced()
 
 
-def _serve_explanations(service: Service, client: Client, cache: Cache, explainer: Explainer, trials: ChangeTrials) -> None:
+def _serve_explanations(
+    service: Service, client: Client, cache: Cache, explainer: Explainer, trials: ChangeTrials, *, estimates: Estimates | None
+) -> None:
     service.branches[PATH] = ExplainServer(
         explainer.source,
         finder(cache.jobs.all_facts),
         Access(client, AUDIENCE, trusts_local=service.settings.trust_local_clients),
         trials,
         trials.fits,
+        what_if=None if estimates is None else partial(trials.what_if, compare=estimates.compared),
         leads=lambda: explainer.is_at_work,
         belongs_to=cache.natives.explained_by,
     )

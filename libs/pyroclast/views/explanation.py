@@ -21,6 +21,7 @@ from pyroclast.views.jobs import Waiter, WaitingCause, seconds_since
 from pyroclast.views.readable import as_text, clock_text, human_duration, readable
 
 MOST_CAUSES: Final = 8
+MOST_DIGITS: Final = 6
 
 
 def stored_explanation(waiter: Waiter, now: float, *, trouble: WaitingCause | None = None) -> dict[str, Any]:
@@ -154,6 +155,52 @@ def start_line(answer: Mapping[str, Any]) -> str:
     earliest, likely, latest = (clock_text(start[name]) for name in ("earliest", "likely", "latest"))
     basis = f"; by: {start['basis']}" if start.get("basis") else ""
     return f"start    between {earliest} and {latest}, most likely {likely}{basis}"
+
+
+PARTS: Final = ("add", "queue", "capability", "job", "pods", "drain")
+
+
+def what_if_body(given: Mapping[str, str], namespace: str) -> dict[str, Any]:
+    """Return the question what a change would do, from texts such as `add` nvidia.com/gpu=8. ValueError: a text is invalid.
+
+    `namespace`: that of a Job that is named without one.
+    """
+    body: dict[str, Any] = {}
+    for name in ("add", "capability"):
+        if text := given.get(name, ""):
+            pairs = [each.partition("=") for each in text.split(",")]
+            if not all(resource and value for resource, _, value in pairs):
+                raise ValueError(f'{name}: "{text[:64]}" is not RESOURCE=AMOUNT, such as nvidia.com/gpu=8')
+            body[name] = {resource.strip(): value.strip() for resource, _, value in pairs}
+    if given.get("queue"):
+        body["queue"] = given["queue"].removeprefix("queue/")
+    if drained := given.get("drain", ""):
+        body["drain"] = [each.strip().removeprefix("node/") for each in drained.split(",") if each.strip()]
+    if job := given.get("job", "").removeprefix("job/"):
+        space, _, name = job.rpartition("/")
+        body["job"] = {"namespace": space or namespace, "name": name}
+    if pods := given.get("pods", ""):
+        if not pods.isdecimal() or len(pods) > MOST_DIGITS:
+            raise ValueError(f'pods: "{pods[:64]}" is no number of pods')
+        body["pods"] = int(pods)
+    if not body:
+        raise ValueError("say what would change: add, queue and capability, job and pods, or drain")
+    return body
+
+
+def what_if_summary(answer: Mapping[str, Any]) -> list[str]:
+    """Return what a change would do, as sentences: the Job that it names, and how many start earlier or later."""
+    lines = []
+    if (trial := answer.get("trial")) is not None:
+        evicted = f", and {trial['evictions']} pods would be evicted for it" if trial["evictions"] else ""
+        waits = "the Job would still wait" + (f": {trial['code']}: {trial['sentence']}" if trial["code"] else "")
+        lines.append(f"the Job would start at the next session{evicted}" if trial["starts"] else waits)
+    total = answer["earlier"] + answer["later"] + answer["same"]
+    lines.append(f"of {total} waiting Jobs, {answer['earlier']} would start earlier and {answer['later']} later")
+    lines.append("room is counted as sums of the cluster and its queues, not node by node")
+    if answer["hidden"]:
+        lines.append(f"{answer['hidden']} of them are of others, which you may not see")
+    return lines
 
 
 def _trail(trail: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -23,6 +23,7 @@ from pyroclast_board.pages.node import node
 from pyroclast_board.pages.nodes import nodes
 from pyroclast_board.pages.overview import history, history_questions, overview
 from pyroclast_board.pages.queues import SHOWN, flow, flows, queue, queues
+from pyroclast_board.pages.what_if import question, what_if
 from pyroclast_board.serving.recorder import Recorder, RecorderAway
 from pyroclast_board.serving.scheduler import Scheduler
 from pyroclast_board.serving.streams import Followed
@@ -40,6 +41,7 @@ ROUTES: Final[Mapping[str, str]] = {
     "flows/*": "flow",
     "nodes": "nodes",
     "nodes/*": "node",
+    "what-if": "what-if",
     "history": "history",
 }
 """The page of each path. `*` is any single segment. The documentation has two pictures of each page."""
@@ -84,6 +86,10 @@ class Pages:
                 return nodes(cluster, templates, scope, query, await self.scheduler.ends())
             case "history":
                 return await self._history(scope, query)
+            case "what-if":
+                body = question(query)
+                answer = None if body is None else await self.scheduler.what_if(scope, body)
+                return what_if(cluster, templates, query, answer, asked=body is not None)
         checked(query, ())
         match place:
             case "overview":

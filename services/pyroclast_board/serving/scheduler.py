@@ -25,6 +25,8 @@ from pyroclast.kube.http.client import Client
 from pyroclast_board.pages.base import Scope
 
 SECONDS: Final = 2.0
+WHAT_IF_SECONDS: Final = 20.0
+"""For simulations of all waiting Jobs, of which each step waits for the end of a session."""
 RESOLVE_SECONDS: Final = 10.0
 MOST_REPLICAS: Final = 64
 ELSEWHERE: Final = frozenset({404, 503})
@@ -51,11 +53,13 @@ class Peers:
         for client in self._clients.values():
             await client.__aexit__()
 
-    async def ask(self, path: str, query: Mapping[str, str], body: bytes | None = None) -> tuple[int, bytes] | None:
+    async def ask(
+        self, path: str, query: Mapping[str, str], body: bytes | None = None, *, seconds: float = SECONDS
+    ) -> tuple[int, bytes] | None:
         """Return the status and body of an answer. None when no replica answers. With `body`, the request is a POST."""
         await self._resolve()
         answer: tuple[int, bytes] | None = None
-        deadline = Deadline.after(SECONDS)
+        deadline = Deadline.after(seconds)
         for url in list(self._order):
             try:
                 verb = "GET" if body is None else "POST"
@@ -188,10 +192,14 @@ class Scheduler:
         """Return the status and JSON of the answer whether the Job in `body` would start. None without an answer."""
         return await self._request(scope, "fits", {}, body)
 
+    async def what_if(self, scope: Scope, body: bytes) -> tuple[int, bytes] | None:
+        """Return the status and JSON of the answer what the change in `body` would do. None without an answer."""
+        return await self._request(scope, "what-if", {}, body, seconds=WHAT_IF_SECONDS)
+
     async def _request(
-        self, scope: Scope, path: str, query: Mapping[str, str], body: bytes | None = None
+        self, scope: Scope, path: str, query: Mapping[str, str], body: bytes | None = None, *, seconds: float = SECONDS
     ) -> tuple[int, bytes] | None:
         if self._peers is None:
             return None
         only = {} if scope.is_all else {"namespaces": ",".join(sorted(scope.namespaces)[:MOST_NAMESPACES])}
-        return await self._peers.ask(PREFIX + path, {**query, **only}, body)
+        return await self._peers.ask(PREFIX + path, {**query, **only}, body, seconds=seconds)

@@ -65,6 +65,7 @@ PLACES: Final = (
     ("jobs", "/jobs", "Jobs"),
     ("flows", "/flows", "Flows"),
     ("nodes", "/nodes", "Nodes"),
+    ("what-if", "/what-if", "What if"),
     ("history", "/history", "History"),
 )
 HEADERS: Final[Mapping[str, str]] = {
@@ -83,6 +84,7 @@ FORM_BYTES: Final = 16 * 1024
 LIVE: Final = "/live"
 EXPLAIN: Final = "/explain/"
 FITS: Final = "/explain/fits"
+WHAT_IF: Final = "/explain/what-if"
 JOB_BYTES: Final = 1 << 20
 OLD_SECONDS: Final = 30.0
 """Seconds without news from a watch after which pages show the age of their data."""
@@ -152,7 +154,7 @@ class BoardServer:
         path = request.path
         if request.method == "POST" and path in {"/login", "/logout"} and self._viewers.has_form:
             return await self._form(request)
-        is_trial = request.method == "POST" and path == FITS
+        is_trial = request.method == "POST" and path in {FITS, WHAT_IF}
         if request.method not in {"GET", "HEAD"} and not is_trial:
             return self._told(405, "Only for reading", "this page can only be read")
         if path.startswith("/static/"):
@@ -211,7 +213,7 @@ class BoardServer:
         return web.Response(status=answer[0], body=answer[1], content_type="application/json", headers=HEADERS)
 
     async def _tried(self, request: web.BaseRequest, reader: Reader) -> web.Response:
-        """Return the scheduler's answer whether the Job in the body would start. Nothing is written."""
+        """Return the scheduler's answer whether a Job would start, or what a change would do. Nothing is written."""
         content = await read_at_most(request.content, JOB_BYTES)
         if content is None:
             return _json(413, f"a Job has at most {JOB_BYTES} bytes")
@@ -219,15 +221,15 @@ class BoardServer:
             job = orjson.loads(content)
         except orjson.JSONDecodeError as error:
             return _json(400, f"the body is no JSON: {error}")
+        if request.path == WHAT_IF:
+            scope = await scope_of(reader, self._pages.namespaces_of("/what-if"))
+            return _answered(await self._pages.scheduler.what_if(scope, content))
         metadata = job.get("metadata") if isinstance(job, dict) else None
         namespace = str((metadata.get("namespace") if isinstance(metadata, dict) else None) or "default")
         scope = await scope_of(reader, self._pages.namespaces_of(f"/jobs/{quote(namespace, safe='')}"))
         if not scope.sees(namespace):
             return _json(403, f"you may not list jobs.batch.volcano.sh in namespace {namespace[:64]}")
-        answer = await self._pages.scheduler.fits(scope, content)
-        if answer is None:
-            return _json(503, "the scheduler gives no answer")
-        return web.Response(status=answer[0], body=answer[1], content_type="application/json", headers=HEADERS)
+        return _answered(await self._pages.scheduler.fits(scope, content))
 
     async def _follow(self, request: web.BaseRequest, viewer: str) -> web.StreamResponse:
         path = request.path.removeprefix(LIVE)
@@ -304,6 +306,12 @@ class BoardServer:
     def _login(self, status: int, message: str) -> web.Response:
         html = self._templates.render("login.html", message=message)
         return web.Response(status=status, text=html, content_type="text/html", headers=HEADERS)
+
+
+def _answered(answer: tuple[int, bytes] | None) -> web.Response:
+    if answer is None:
+        return _json(503, "the scheduler gives no answer")
+    return web.Response(status=answer[0], body=answer[1], content_type="application/json", headers=HEADERS)
 
 
 def _json(status: int, message: str) -> web.Response:

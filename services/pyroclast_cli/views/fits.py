@@ -1,4 +1,7 @@
-"""The commands `vcctl fits` and `vcctl lint`: whether a new Job would start now, and whether it is valid. Nothing is created."""
+"""The commands `vcctl fits`, `what-if` and `lint`: whether a new Job would start, what a change would do, what is invalid.
+
+Nothing is created.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,13 @@ import yaml
 from pyroclast.api.types import JOBS, QUEUES
 from pyroclast.kube.http.servers import BOARD as BOARD_SERVER
 from pyroclast.kube.http.waiting_queries import schedulers_at_work
-from pyroclast.views.explanation import explanation_lines, unserved
+from pyroclast.views.explanation import PARTS, explanation_lines, unserved, what_if_body, what_if_summary
 from pyroclast.views.jobs import absence_of
+from pyroclast.views.readable import start_text
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.servers import BOARD, UNREACHABLE, answered
 from pyroclast_cli.tree import OwnLeaf
-from pyroclast_cli.views.output import OUTPUT, write_one
+from pyroclast_cli.views.output import OUTPUT, TABLE_FLAGS, Column, Table, write, write_one
 from pyroclast_cli.views.scope import NAMESPACE, namespace_of
 
 STANDARD_INPUT: Final = "-"
@@ -139,6 +143,52 @@ def _checked(job: dict[str, Any], queues: list[dict[str, Any]]) -> dict[str, Any
     return result
 
 
+def _span(start: dict[str, str]) -> str:
+    return start_text([start[name] for name in ("earliest", "likely", "latest")])
+
+
+WHAT_IF_COLUMNS: Final = (
+    Column("NAMESPACE", "namespace"),
+    Column("NAME", "name"),
+    Column("QUEUE", "queue"),
+    Column("START", "before", _span, absent="?"),
+    Column("THEN", "after", _span, absent="?"),
+    Column("EFFECT", "effect"),
+    Column("WHY", "reason", is_wide=True),
+)
+
+
+async def _what_if(context: Context) -> None:
+    given = {name: context.text(name) for name in PARTS}
+    try:
+        body = what_if_body(given, namespace_of(context))
+    except ValueError as error:
+        raise Failure(str(error)) from error
+    answer = await answered(context, "what-if", body=body)
+    if answer.document is None:
+        why = answer.complaint or f"it is not known where the board is: {BOARD_SERVER.how}"
+        raise Failure(why) if answer.is_refused else Failure(f"only the scheduler knows: {why}", status=UNREACHABLE)
+    rows, notes = answer.document["items"], what_if_summary(answer.document)
+    write(context, Table("WhatIfStart", WHAT_IF_COLUMNS, rows, empty="No Job that you may see waits", notes=notes))
+
+
+WHAT_IF: Final = OwnLeaf(
+    "what-if",
+    "show when waiting Jobs would start after a change; nothing is changed",
+    _what_if,
+    (
+        Flag("add", "", "", "so much more of resources in the cluster, such as nvidia.com/gpu=8"),
+        Flag("queue", "q", "", "the queue of --capability"),
+        Flag("capability", "", "", "another capability (limit) of --queue, such as nvidia.com/gpu=520"),
+        Flag("job", "", "", "a waiting Job, of which the next session is tried"),
+        Flag("pods", "", "", "so many pods of the largest task of --job"),
+        Flag("drain", "", "", "nodes that take no pods any more, separated by commas"),
+        NAMESPACE,
+        *TABLE_FLAGS,
+        BOARD,
+    ),
+    statuses=((0, "the starts are listed"), (1, "the change is invalid"), (UNREACHABLE, "the scheduler gives no answer")),
+)
 FITS: Final = OwnLeaf(
     "fits",
     "show whether the Job of a manifest would start now; nothing is created",

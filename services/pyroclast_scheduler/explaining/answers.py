@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -14,6 +15,7 @@ from pyroclast.views.contract import document
 from pyroclast.views.readable import main_resources
 from pyroclast_scheduler.explaining.annotations import Start
 from pyroclast_scheduler.explaining.book import WaitingBook, WaitingEntry
+from pyroclast_scheduler.explaining.what_if import Compared
 from pyroclast_scheduler.model.causes import Shortage
 from pyroclast_scheduler.model.dimensions import summed
 from pyroclast_scheduler.model.job_facts import JobFacts
@@ -161,6 +163,30 @@ def ends_of(source: Answerer, running: Sequence[JobFacts], names: Names) -> dict
         if names(namespace) and (end := source.end(facts)) is not None:
             rows.append({"namespace": namespace, "name": name, "until": format_time(end[0]), "basis": end[1]})
     return document("RunningEnds", {"items": rows, "asOf": format_time(source.now)})
+
+
+def compared_rows(
+    source: Answerer, compared: Sequence[Compared], trial: Mapping[str, Any], visible: Collection[str]
+) -> dict[str, Any]:
+    """Return the document `WhatIf`: the starts of waiting jobs without and with a change; hidden jobs are only counted.
+
+    `trial`: the decision of the next session about the Job that the change names; empty for none.
+    """
+    counts = Counter(each.effect for each in compared)
+    rows = []
+    for each in compared:
+        facts = source.jobs.get(each.key)
+        namespace, name = name_of(each.key, facts)
+        if namespace in visible:
+            starts = {"before": each.before, "after": each.after}
+            sides = {side: None if isinstance(start, str) else _start(start) for side, start in starts.items()}
+            reason = each.after if isinstance(each.after, str) else ""
+            queue = "" if facts is None else facts.queue
+            rows.append({"namespace": namespace, "name": name, "queue": queue, **sides, "reason": reason, "effect": each.effect})
+    rows.sort(key=lambda row: row["effect"] == "same")
+    fields: dict[str, Any] = {name: counts[name] for name in ("earlier", "later", "same")}
+    fields |= {"hidden": len(compared) - len(rows), "items": rows, "asOf": format_time(source.now)}
+    return document("WhatIf", {**fields, **({"trial": dict(trial)} if trial else {})})
 
 
 def name_of(key: str, facts: JobFacts | None) -> tuple[str, str]:

@@ -143,6 +143,15 @@ def _fewer_pods(case: Situation) -> Iterator[Change]:
             yield _changed(body, "pods", str(count), text, _scale, at, count)
 
 
+def with_pods(body: Mapping[str, Any], pods: int) -> Body:
+    """Return the Job with so many pods of its largest task. ValueError: it has no task."""
+    tasks = body["spec"].get("tasks") or []
+    at = max(range(len(tasks)), key=lambda index: int(tasks[index].get("replicas") or 0), default=None)
+    if at is None:
+        raise ValueError("the Job has no task")
+    return _changed(body, "pods", str(pods), "", _scale, at, pods).body
+
+
 def _scale(spec: Body, at: int, count: int) -> None:
     task = spec["tasks"][at]
     gone = int(task["replicas"]) - count

@@ -89,22 +89,24 @@ class Estimator:
         """Store the estimated starts that the pass `done` found."""
         self.calibration.wait_for(self._overdue(done))
         for key, raw in done.found.items():
-            if isinstance(raw, str):
-                self._starts[key] = raw
-                continue
-            queue = done.queues[key]
-            told = _within(self.calibration.stretched(queue, raw), done.latest.get(key))
-            made = self._made.setdefault(key, [])
-            if not made or done.now >= made[-1].at + _EVERY_SECONDS:
-                made.append(_Made(done.now, raw, told))
-            held, count = self.calibration.judged(queue)
-            rate = (
-                f"{held} of the last {count} estimates of queue {queue} held" if count else f"not yet measured in queue {queue}"
-            )
-            if self.calibration.is_trusted(queue, self.least_held):
-                self._starts[key] = _rounded(done.now, told, f"{done.basis}; {rate}")
-            else:
-                self._starts[key] = f"only {rate}, and the least is {self.least_held:.0%}"
+            self._starts[key] = self.told(done, key)
+            made = self._made.setdefault(key, []) if isinstance(raw, Interval) else None
+            if isinstance(raw, Interval) and made is not None and (not made or done.now >= made[-1].at + _EVERY_SECONDS):
+                made.append(_Made(done.now, raw, self._stretched(done, key, raw)))
+
+    def told(self, done: Pass, key: str) -> Start | str:
+        """Return the start that the pass `done` found for a job, calibrated, with its basis and how many estimates held."""
+        raw, queue = done.found.get(key, "it is not among the jobs that were simulated"), done.queues.get(key, "")
+        if isinstance(raw, str):
+            return raw
+        held, count = self.calibration.judged(queue)
+        rate = f"{held} of the last {count} estimates of queue {queue} held" if count else f"not yet measured in queue {queue}"
+        if self.calibration.is_trusted(queue, self.least_held):
+            return _rounded(done.now, self._stretched(done, key, raw), f"{done.basis}; {rate}")
+        return f"only {rate}, and the least is {self.least_held:.0%}"
+
+    def _stretched(self, done: Pass, key: str, raw: Interval) -> Interval:
+        return _within(self.calibration.stretched(done.queues[key], raw), done.latest.get(key))
 
     def _overdue(self, done: Pass) -> dict[str, list[Score]]:
         """Return the overdue estimates of the jobs of a pass, by queue."""
@@ -158,13 +160,18 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class PassInput:
-    """The input of a pass of estimates. `name`: returns a public name for a job whose run time is unknown."""
+    """The input of a pass of estimates. `name`: returns a public name for a job whose run time is unknown.
+
+    `hopeful`: codes of jobs that are simulated though room alone does not help them. `most`: the largest number of jobs.
+    """
 
     book: WaitingBook
     snapshot: Snapshot
     reservations: Mapping[str, Reservation]
     now: float
     name: Callable[[JobFacts], str] = lambda _facts: "a Job that holds what is short"
+    hopeful: frozenset[Code] = frozenset()
+    most: int = MOST_JOBS
 
 
 def begin(estimator: Estimator, given: PassInput) -> Pass:
@@ -172,7 +179,8 @@ def begin(estimator: Estimator, given: PassInput) -> Pass:
     snapshot, now = given.snapshot, given.now
     jobs, dimensions = snapshot.all_jobs, snapshot.dimensions
     found: dict[str, Interval | str] = {}
-    entries = [entry for entry in _heads(given.book, MOST_JOBS) if _is_for_room(entry, jobs, found)]
+    heads = _heads(given.book, given.most)
+    entries = [entry for entry in heads if _is_for_room(entry, jobs, found, given.hopeful)]
     rows = {queue: row for row, queue in enumerate(snapshot.queues)}
     chains = {queue: _chain(queue, snapshot, rows) for queue in rows}
     limits, used = _shares(snapshot, rows, chains)
@@ -257,11 +265,13 @@ def _shares(snapshot: Snapshot, rows: Mapping[str, int], chains: Mapping[str, li
     return limits, used
 
 
-def _is_for_room(entry: WaitingEntry, jobs: Mapping[str, JobFacts], found: dict[str, Interval | str]) -> bool:
+def _is_for_room(
+    entry: WaitingEntry, jobs: Mapping[str, JobFacts], found: dict[str, Interval | str], hopeful: frozenset[Code]
+) -> bool:
     facts = jobs.get(entry.key)
-    if entry.is_never:
+    if entry.is_never and entry.code not in hopeful:
         found[entry.key] = "waiting alone does not help"
-    elif entry.code not in _ROOM:
+    elif entry.code not in _ROOM | hopeful:
         found[entry.key] = f"nobody knows when {entry.code} passes"
     elif facts is None or not facts.min_resources:
         found[entry.key] = "its PodGroup does not say what it needs"

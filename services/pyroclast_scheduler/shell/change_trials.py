@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -18,17 +18,23 @@ from pyroclast.lifecycle.times import format_time
 from pyroclast.resources.pods import NO_ADDITIONS, Additions
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.book import PastCode, WaitingBook, WaitingEntry
-from pyroclast_scheduler.explaining.changes import Priorities, Situation
+from pyroclast_scheduler.explaining.changes import Priorities, Situation, with_pods
 from pyroclast_scheduler.explaining.proofs import Prover, proved
 from pyroclast_scheduler.explaining.trials import Engine, TooManyPods, Verdict, as_created, gang_of, tried
+from pyroclast_scheduler.explaining.what_if import Compared, WhatIf, changed_snapshot, read_what_if
 from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.session import Action, PluginFactory
 from pyroclast_scheduler.shell.session_inputs import SessionGaps, SessionInputs
 
 T = TypeVar("T")
+
+
+Compare = Callable[[WaitingBook, WhatIf, Mapping[str, Floats], str], Awaitable[list[Compared]]]
+"""Compares the starts of waiting jobs without and with a change, see `Estimates.compared`."""
 
 
 class ChangeTrials:
@@ -126,14 +132,46 @@ class ChangeTrials:
         )
         return fields | await self._proved(case, gang.key, engine), entry
 
+    async def what_if(self, body: Mapping[str, Any], compare: Compare) -> tuple[list[Compared], dict[str, Any]]:
+        """Return the starts of waiting jobs without and with a change, and the trial of the Job that it names, if it names one.
+
+        ValueError: the change is invalid, or its Job does not wait.
+        """
+        view = self._cache.view()
+        what = read_what_if(body, view)
+        asked: dict[str, Floats] = {}
+        trial: dict[str, Any] = {}
+        waits = ""
+        if what.name:
+            facts = next((each for each in view.all_jobs.values() if _is_of(each, what.namespace, what.name)), None)
+            entry = None if facts is None else self._book.get(facts.key)
+            if facts is None or entry is None:
+                raise ValueError(f"Job {what.namespace}/{what.name} does not wait for the scheduler")
+            job: Mapping[str, Any] = await self._client.get(JOBS, Key(what.namespace, what.name))
+            job = with_pods(job, what.pods) if what.pods else job
+            priorities, additions = priorities_of(self._cache.priorities), self._additions(facts.namespace)
+            gang = gang_of(job, priorities.values, priorities.default, additions=additions, phase=facts.phase)
+            if (minimum := gang.minimum(view.dimensions)) is not None:
+                asked[facts.key] = minimum
+            changed = changed_snapshot(view, what)
+            verdict = await self._in_thread(partial(self._tried, changed, gang, self._engine(), instead=facts.key))
+            record, waits = verdict.record, "" if verdict.starts else facts.key
+            trial = {
+                "starts": verdict.starts,
+                "evictions": verdict.evictions,
+                "code": None if record is None else str(record.code),
+                "sentence": "" if record is None else record.sentence,
+            }
+        return await compare(self._book.copy(), what, asked, waits), trial
+
     async def _proved(self, case: Situation, key: str, engine: Engine) -> dict[str, Any]:
         position = partial(self._book.place_of, key)
         prover = Prover(case, key, engine, position, time.perf_counter, pause=self._gaps.wait)
         return await self._in_thread(partial(proved, prover))
 
-    def _tried(self, view: Snapshot, gang: JobFacts, engine: Engine) -> Verdict:
+    def _tried(self, view: Snapshot, gang: JobFacts, engine: Engine, *, instead: str = "") -> Verdict:
         self._gaps.wait()
-        return tried(view, gang, engine)
+        return tried(view, gang, engine, instead=instead)
 
     def _engine(self) -> Engine:
         return Engine(self._configuration(), self._actions, self._plugins, self._inputs.for_onlookers(), self._features)
@@ -144,6 +182,11 @@ class ChangeTrials:
     def close(self) -> None:
         """End the thread on which changes are tried."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _is_of(facts: JobFacts, namespace: str, name: str) -> bool:
+    owner = facts.group.metadata.controller if facts.namespace == namespace else None
+    return owner is not None and owner.kind == JOBS.kind and owner.name == name
 
 
 def priorities_of(classes: Mapping[str, records.PriorityClass]) -> Priorities:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
@@ -25,8 +25,10 @@ from pyroclast.lifecycle.gang.groups import Group
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.annotations import Start, is_worth_a_write, said_of, waiting_of
 from pyroclast_scheduler.explaining.book import WaitingBook
-from pyroclast_scheduler.explaining.estimates import Estimator, PassInput, begin
+from pyroclast_scheduler.explaining.estimates import Estimator, Pass, PassInput, begin
+from pyroclast_scheduler.explaining.what_if import HOPEFUL, MOST_JOBS, Compared, WhatIf, changed_pass, effect_of
 from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.values import number
 from pyroclast_scheduler.session.outcome import Outcome
 from pyroclast_scheduler.shell.session_inputs import ReservedNodes, SessionGaps
@@ -102,6 +104,31 @@ class Estimates:
         while not made.is_done:
             await self._work(made.step)
         await self._work(partial(self._estimator.take, made))
+
+    async def compared(self, book: WaitingBook, what: WhatIf, asked: Mapping[str, Floats], waits: str) -> list[Compared]:
+        """Return the start of each waiting job without and with a change, in the order of the scheduler within queues.
+
+        `asked`, `waits`: see `changed_pass`. Runs beside the passes, and not at their pace, as a user waits for it.
+        """
+        if self._thread is None:
+            return []
+        given = PassInput(book, self._cache.view(), self._reserved.by_job, self._now(), hopeful=HOPEFUL, most=MOST_JOBS)
+        before = await self._now_run(partial(begin, self._estimator, given))
+        after = changed_pass(before, given.snapshot, what, asked, waits)
+        for made in (before, after):
+            while not made.is_done:
+                await self._now_run(made.step)
+        return await self._now_run(partial(self._compared, before, after))
+
+    def _compared(self, before: Pass, after: Pass) -> list[Compared]:
+        told = self._estimator.told
+        return [
+            Compared(key, told(before, key), told(after, key), effect_of(before.found.get(key), after.found.get(key)))
+            for key in dict.fromkeys([*before.world.keys, *before.found])
+        ]
+
+    async def _now_run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._timed, work)
 
     def _learn(self, news: list[tuple[str, JobFacts | None, float]]) -> None:
         for key, facts, at in news:

@@ -6,17 +6,27 @@ The answers are made from the results of recent sessions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from pyroclast.kube.basics.errors import KubeError
 from pyroclast.runtime.access import Access, Denied, Reader
 from pyroclast.runtime.bodies import read_at_most
 from pyroclast.views.contract import document
 from pyroclast_scheduler.cache.group_readers.composite import composite_key
-from pyroclast_scheduler.explaining.answers import MOST_NAMESPACES, MOST_PROMISES, Answerer, answer_of, ends_of, queue_rows
+from pyroclast_scheduler.explaining.answers import (
+    MOST_NAMESPACES,
+    MOST_PROMISES,
+    Answerer,
+    answer_of,
+    compared_rows,
+    ends_of,
+    queue_rows,
+)
 from pyroclast_scheduler.explaining.book import WaitingEntry
+from pyroclast_scheduler.explaining.what_if import Compared
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.tasks import native_key
 
@@ -33,6 +43,7 @@ MOST_ROWS: Final = 1000
 MOST_BYTES: Final = 1 << 20
 BODY_SECONDS: Final = 5.0
 _FITS: Final = f"{PATH}/fits"
+_WHAT_IF: Final = f"{PATH}/what-if"
 _ROWS: Final = 100
 _MOST_OFFSET: Final = 10_000_000
 
@@ -42,6 +53,10 @@ Changes = Callable[[str], Awaitable[dict[str, Any]]]
 
 Fits = Callable[[Mapping[str, Any]], Awaitable[tuple[dict[str, Any], WaitingEntry | None]]]
 """Returns the result for a Job that does not exist: fields of the answer, and its waiting entry, None if it would start."""
+
+
+WhatIfs = Callable[[Mapping[str, Any]], Awaitable[tuple[Sequence[Compared], dict[str, Any]]]]
+"""Returns the starts of waiting jobs without and with the change in a body, and the trial of the Job that it names."""
 
 
 class BadQuestion(ValueError):
@@ -64,10 +79,12 @@ class ExplainServer:
         changes: Changes | None = None,
         fits: Fits | None = None,
         *,
+        what_if: WhatIfs | None = None,
         leads: Callable[[], bool] = lambda: True,
         belongs_to: Callable[[str], str] = lambda key: key,
     ) -> None:
         self._source, self._find, self._access, self._changes, self._fits = source, find, access, changes, fits
+        self._what_if = what_if
         self._leads, self._belongs_to = leads, belongs_to
         self._busy = 0
 
@@ -76,19 +93,25 @@ class ExplainServer:
 
         A request counts after its sender is known and its body has arrived, so that no silent client keeps others from answers.
         """
-        is_question = request.method == "POST" and request.path.strip("/") == _FITS
+        path = request.path.strip("/")
+        is_question = request.method == "POST" and path in {_FITS, _WHAT_IF}
         if request.method not in {"GET", "HEAD"} and not is_question:
             return _error(405, "explanations can only be read")
         if not self._leads():
             return _error(503, "this scheduler stands by: ask the one that leads")
         try:
             reader = await self._access.reader(request)
-            job = await _read_job(request) if is_question else None
+            body = await _read_object(request) if is_question else None
             if self.is_busy:
                 return _error(429, f"{AT_ONCE} explanations are being worked out; ask again in a second", {"Retry-After": "1"})
             self._busy += 1
             try:
-                answer = await (self._answer(request, reader) if job is None else self._would_fit(request.query, reader, job))
+                if body is None:
+                    answer = await self._answer(request, reader)
+                elif path == _FITS:
+                    answer = await self._would_fit(request.query, reader, _as_job(body))
+                else:
+                    answer = await self._would_start(request.query, reader, body)
             finally:
                 self._busy -= 1
         except BadQuestion as error:
@@ -158,6 +181,23 @@ class ExplainServer:
         source = self._source()
         return await self._told(reader, source, entry, query) | fields
 
+    async def _would_start(self, query: Mapping[str, str], reader: Reader, body: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the starts of waiting jobs after a change that is not made. Jobs that the user may not see are counted."""
+        if self._what_if is None:
+            return None
+        job = body.get("job")
+        namespace = str(job.get("namespace") or "") if isinstance(job, dict) else ""
+        if namespace and not await reader.visible([namespace]):
+            raise Denied(403, f"you may not list jobs.batch.volcano.sh in namespace {namespace[:64]}")
+        try:
+            compared, trial = await self._what_if(body)
+        except (ValueError, KubeError) as error:
+            raise BadQuestion(f"this change cannot be tried: {str(error)[:500]}") from error
+        source, only = self._source(), query.get("namespaces")
+        listed = list(dict.fromkeys(each.key.partition("/")[0] for each in compared))
+        visible = set(listed if await reader.sees_all() else await reader.visible(listed[:MOST_NAMESPACES]))
+        return compared_rows(source, compared, trial, visible if only is None else visible & set(only.split(",")))
+
     async def _told(self, reader: Reader, source: Answerer, entry: WaitingEntry, query: Mapping[str, str]) -> dict[str, Any]:
         """Return the answer with names of the namespaces that the user may see, limited to those in the query."""
         having = source.holders(entry)
@@ -196,24 +236,29 @@ def finder(jobs: Callable[[], Mapping[str, JobFacts]]) -> Callable[[str, str], s
     return find
 
 
-async def _read_job(request: web.BaseRequest) -> dict[str, Any]:
-    """Return the Job in the body of a request.
+async def _read_object(request: web.BaseRequest) -> dict[str, Any]:
+    """Return the JSON object in the body of a request.
 
-    Raises BadQuestion: the body is too large, or not a Job. TimeoutError: the body did not arrive in time.
+    Raises BadQuestion: the body is too large, or not an object. TimeoutError: the body did not arrive in time.
     """
     async with asyncio.timeout(BODY_SECONDS):
         content = await read_at_most(request.content, MOST_BYTES)
     if content is None:
-        raise BadQuestion(f"the Job is larger than {MOST_BYTES} bytes")
+        raise BadQuestion(f"the body is larger than {MOST_BYTES} bytes")
     try:
         body = orjson.loads(content)
     except orjson.JSONDecodeError as error:
         raise BadQuestion(f"the body is no JSON: {error}") from error
-    is_job = isinstance(body, dict) and body.get("kind") == "Job" and isinstance(body.get("spec"), dict)
-    if not is_job or not isinstance(body.get("metadata"), dict):
+    if not isinstance(body, dict):
+        raise BadQuestion("the body is no JSON object")
+    return body
+
+
+def _as_job(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the body, which is a Job. Raises BadQuestion: it is not."""
+    if body.get("kind") != "Job" or not isinstance(body.get("spec"), dict) or not isinstance(body.get("metadata"), dict):
         raise BadQuestion("the body is no Job: it has no kind Job, metadata or spec")
-    job: dict[str, Any] = body
-    return job
+    return body
 
 
 def _number(query: Mapping[str, str], name: str, default: int, *, least: int, most: int) -> int:

@@ -55,6 +55,7 @@ def paths(cluster: Cluster, showcase: Showcase, past: str) -> dict[str, str]:
         "flow": f"/flows/{showcase.uid('jobflow', 'nightly', 'vision')}",
         "nodes": "/nodes",
         "node": "/nodes/gpu-0",
+        "what-if": "/what-if?add=nvidia.com%2Fgpu%3D64",
         "history": "/history?queue=research",
     }
     shows(cluster, found["flow"], "train-medium: Failed", "train-small: Completed", "report: Completed")

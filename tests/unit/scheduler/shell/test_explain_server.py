@@ -6,7 +6,7 @@ import asyncio
 import json
 from dataclasses import replace
 from functools import partial
-from unittest.mock import PropertyMock, patch
+from unittest.mock import AsyncMock, PropertyMock, patch
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
@@ -17,10 +17,13 @@ from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast.runtime.access import Access
 from pyroclast.views.contract.schema import schema
+from pyroclast.views.explanation import what_if_summary
 from pyroclast.views.queues import explain_queue, queue_lines
+from pyroclast_scheduler.explaining.annotations import Start
 from pyroclast_scheduler.explaining.answers import Answerer
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.lengths import likely_end
+from pyroclast_scheduler.explaining.what_if import Compared
 from pyroclast_scheduler.session.session_close import left_out_status
 from pyroclast_scheduler.shell import explain_server
 from pyroclast_scheduler.shell.explain_server import AT_ONCE, ExplainServer, finder
@@ -272,3 +275,32 @@ async def test_a_standby_scheduler_returns_503(client):
     status, answer = await asked(server, "/explain/jobs/t/mine")
     assert status == 503
     assert "stands by" in answer["message"]
+
+
+async def test_what_if_names_only_jobs_that_the_reader_may_see(client, monkeypatch):
+    source = answerer()
+    start = Start(objects.NOW, objects.NOW + 60, objects.NOW + 120, "basis")
+    rows = [Compared("t/mine", "not known", start, "earlier"), Compared("other/secret", start, "never", "later")]
+
+    async def what_if(body):
+        if "bad" in body:
+            raise ValueError('there is no "bad"')
+        return rows, {"starts": True, "evictions": 2, "code": None, "sentence": ""}
+
+    server = ExplainServer(lambda: source, lambda *_: "", Access(client, trusts_local=True), what_if=what_if)
+
+    async def put(body, path="/explain/what-if"):
+        monkeypatch.setattr(explain_server, "read_at_most", AsyncMock(return_value=body))
+        return await asked(server, path, method="POST")
+
+    status, answer = await put(b'{"add": {"cpu": "1"}}', "/explain/what-if?namespaces=t")
+    assert (status, answer["earlier"], answer["later"], answer["hidden"]) == (200, 1, 1, 1)
+    assert [(each["name"], each["before"] is None, each["effect"]) for each in answer["items"]] == [("mine", True, "earlier")]
+    assert what_if_summary(answer) == [
+        "the Job would start at the next session, and 2 pods would be evicted for it",
+        "of 2 waiting Jobs, 1 would start earlier and 1 later",
+        "room is counted as sums of the cluster and its queues, not node by node",
+        "1 of them are of others, which you may not see",
+    ]
+    assert (await put(b'{"bad": 1}'))[0] == 400
+    assert (await put(b"[]"))[0] == 400
