@@ -12,6 +12,7 @@ from pyroclast.api.types import Key
 from pyroclast.kube.basics.errors import ApiError, KubeError, Unauthorized
 from pyroclast.kube.http import servers
 from pyroclast.kube.http.servers import Answer, path_of
+from pyroclast.views.readable import human_duration
 from pyroclast_cli.flags import Context, Failure, Flag
 
 UNREACHABLE: Final = 5
@@ -67,7 +68,22 @@ def history_path(*parts: str) -> str:
 
 
 async def asked(context: Context, path: str, query: Mapping[str, str], *, seconds: float | None = None) -> dict[str, Any]:
-    """Return the answer of the recorder, within so many seconds."""
+    """Return the answer of the recorder, within so many seconds. Standard error says if later changes are not known.
+
+    Raises Failure when the answer is empty and the recorder cannot know whether there was nothing.
+    """
+    answer = await _asked(context, path, query, seconds)
+    doubt = answer.get("behind") or ""
+    if not doubt and (gap := answer.get("gapSeconds")):
+        doubt = f"the recorder could not see {human_duration(gap)} of that time"
+    if doubt and answer.get("items", answer.get("queues")) == []:
+        raise Failure(f"nothing is recorded, and it is not known whether there was nothing: {doubt}", status=UNREACHABLE)
+    if answer.get("behind"):
+        sys.stderr.write(f"{doubt}\n")
+    return answer
+
+
+async def _asked(context: Context, path: str, query: Mapping[str, str], seconds: float | None) -> dict[str, Any]:
     recorder = servers.RECORDER
     url = await recorder.find(context.client, context.text("recorder"))
     if not url:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from pyroclast.api.records.groups import Queue
-from pyroclast.api.types import NAMESPACES, QUEUES, Key, ResourceType
+from pyroclast.api.types import JOBS, LEASES, NAMESPACES, PODS, QUEUES, Key, ResourceType
 from pyroclast.kube.basics.deadline import loop_time
 from pyroclast.kube.basics.retry import jittered_backoff
+from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast.runtime.access import Access
@@ -25,7 +26,7 @@ from pyroclast.runtime.traces import Traces
 from pyroclast_recorder.budgets.keeper import BudgetKeeper
 from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.connections import DatabaseUnavailable
-from pyroclast_recorder.database.database import KEPT, Database
+from pyroclast_recorder.database.database import KEPT, WRITTEN, Database
 from pyroclast_recorder.database.migration import UnknownSchema
 from pyroclast_recorder.facts.native_groups import GroupEnd
 from pyroclast_recorder.following.kinds import Followed, followed_kinds
@@ -66,11 +67,18 @@ class RecorderMetrics:
         self._incidents = Counter(
             "pyroclast_recorder_incidents", "Rare incidents of lists and watches", ["kind", "what"], registry=registry
         )
+        self._unwritten = Gauge(
+            "pyroclast_recorder_unwritten_seconds", "For how long the oldest row has waited for the database", registry=registry
+        )
 
     def written(self, rows: int, seconds: float) -> None:
         """Count a committed transaction with `rows` rows. `seconds`: the time for which its oldest row waited."""
         self._rows.inc(rows)
         self._lag.observe(seconds)
+
+    def waits(self, unwritten: Callable[[], float]) -> None:
+        """Show the result of `unwritten`: for how long the oldest row has waited for the database."""
+        self._unwritten.set_function(unwritten)
 
     def ended(self, ends: Iterable[GroupEnd]) -> None:
         """Count ends of native PodGroups. The board counts the ends of Jobs."""
@@ -104,6 +112,10 @@ FRESH_SECONDS: Final = 5.0
 STEADY_SECONDS: Final = 300.0
 """After this time without an error, a task that fails is run again soon."""
 
+TELL_SECONDS: Final = 10.0
+TOLD_SECONDS: Final = 60.0
+"""How often the recorder checks whether it records, and for how long it must fail before an Event says so."""
+
 PRUNE_SECONDS: Final = 600.0
 PRUNED_AT_ONCE: Final = 5_000
 
@@ -126,22 +138,31 @@ class Recorder:
         self._settled = float("-inf")
         self._settling = asyncio.Lock()
         self._writer: Writer | None = None
+        self._streams: list[Stream[Any]] = []
         self._is_migrated = False
+        metrics.waits(lambda: 0.0 if self._writer is None else self._writer.unwritten_seconds)
         of_pods, natives = frozenset(settings.schedulers), settings.native_workloads
         self._sinks = partial(followed_kinds, database, of_pods, metrics.gap, are_natives_followed=natives)
         self._standby = Standby(client, database, self._sinks, metrics.incident)
+
+    def unready(self) -> str | None:
+        """Return why this replica cannot answer requests yet; None when it can, also while the database takes no rows."""
+        return "the database is not there yet" if self._writer is not None and not self._is_migrated else None
 
     def complaint(self) -> str | None:
         """Return why nothing is recorded now; None when this replica records without faults, or when another replica records."""
         if self._writer is None:
             return None
-        return self._writer.complaint if self._is_migrated else "the database is not there yet"
+        faults = (self.unready(), self._writer.complaint, *(stream.complaint for stream in self._streams))
+        return next(filter(None, faults), None)
 
     async def record(self, _: int) -> None:
         """Watch the API server and write rows, until cancelled. Raises StartFailure: the schema of the database is unknown."""
         tracer = JobTracer(self._database, self._traces) if self._traces and self._traces.are_taken else None
         metrics, before_write = self._metrics, tracer.send_ends if tracer else None
-        writer = Writer(self._database, self._client.now, metrics.written, before_write, on_ends=metrics.ended)
+        writer = Writer(
+            self._database, self._client.now, metrics.written, before_write, on_ends=metrics.ended, on_incident=metrics.incident
+        )
         self._writer, self._is_migrated = writer, False
         try:
             cursors = await self._migrated()
@@ -157,6 +178,7 @@ class Recorder:
                     "queues": queues.run,
                     "settling": self._settle_often,
                     "pruning": self._prune_often,
+                    "telling": self._tell_often,
                 }
                 if (period := self._settings.metrics_period.total_seconds()) > 0:
                     tasks["measuring"] = self._meter(writer, period).run
@@ -170,10 +192,32 @@ class Recorder:
                     spare = spare_of(kept[kind], writer) if kind in kept else None
                     stream = Stream(self._client, kind, record, sink, cursor, on_incident=incident, spare=spare, served=served)
                     tasks[kind.qualified] = stream.run
+                    if kind in {JOBS, PODS}:
+                        self._streams.append(stream)
                 for name, run in tasks.items():
                     group.create_task(self._keep_running(name, run))
         finally:
-            self._writer = None
+            self._writer, self._streams = None, []
+
+    async def _tell_often(self) -> None:
+        """Write until when all rows are there, and record an Event on the Lease when nothing was recorded for a minute."""
+        failed, is_told = 0.0, False
+        while True:
+            if self._writer is not None:
+                self._writer.move(Cursor(WRITTEN, "", int(self._client.now()), 0))
+            await asyncio.sleep(TELL_SECONDS)
+            why = self.complaint()
+            failed = 0.0 if why is None else failed + TELL_SECONDS
+            if failed >= TOLD_SECONDS and not is_told:
+                self._event("Warning", "NotRecording", f"history is not recorded now: {why}")
+            elif why is None and is_told:
+                self._event("Normal", "Recording", "history is recorded again, with the changes since then")
+            is_told = failed >= TOLD_SECONDS
+
+    def _event(self, kind: str, reason: str, text: str) -> None:
+        if self._events is not None:
+            lease = self._settings.lease_namespace, self._settings.leader_elect_resource_name
+            self._events.event(Reference(LEASES.api_version, LEASES.kind, *lease, ""), kind, reason, text)
 
     async def _keep_running(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run a task, and run it again after an unexpected error, because the other tasks do not need it."""
@@ -254,10 +298,9 @@ async def run(service: Service, settings: RecorderSettings) -> None:
     events = service.record_events(client, COMPONENT)
     metrics = RecorderMetrics(service.metrics, since=client.now())
     recorder = Recorder(client, database, settings, metrics, service.traces, events=events)
-    service.add_ready("database", recorder.complaint)
-    server = HistoryServer(
-        database, Access(client, COMPONENT, trusts_local=settings.trust_local_clients), client.now, recorder.settle
-    )
+    service.add_ready("database", recorder.unready)
+    access = Access(client, COMPONENT, trusts_local=settings.trust_local_clients)
+    server = HistoryServer(database, access, client.now, recorder.settle, recorder.complaint)
     await server.start(settings.api_address)
     try:
         await service.synced()

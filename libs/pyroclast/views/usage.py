@@ -22,7 +22,7 @@ def efficiency_rows(job: Mapping[str, Any]) -> list[Row]:
     """Return the requested and used amounts of a Job, by task and resource; None for what was not measured."""
     rows: list[Row] = []
     for task in (*job["tasks"], {"task": "all", "asked": job["asked"], "use": job.get("use")}):
-        for resource, total in task["asked"].items():
+        for resource, total in (task["asked"] or {}).items():
             use = (task.get("use") or {}).get(resource)
             rows.append(
                 {"task": task["task"], "resource": resource, "askedHours": in_hours(resource, total), **_used(resource, use)}

@@ -199,4 +199,5 @@ class Pages:
             missing = str(error)
         if left := max((answer.get("left", 0) for answer in answers.values()), default=0):
             missing = f"{left} of the namespaces that you may see are left out: name one as a filter"
-        return history(self._templates, query, answers, missing)
+        behind = next((said for answer in answers.values() if (said := answer.get("behind"))), "")
+        return history(self._templates, query, answers, missing or behind)

@@ -57,8 +57,13 @@ EFFICIENCY_COLUMNS: Final = (
 )
 
 
+FORGOTTEN: Final = "not known, its pods are no longer kept or were not seen"
+
+
 def history_row(job: Mapping[str, Any]) -> Row:
-    """Return the table row of a past Job from the data of the recorder."""
+    """Return the table row of a past Job from the data of the recorder. What its pods held is None if it is no longer known."""
+    if job["asked"] is None:
+        return {**job, "cpuHours": None, "gpuHours": None, "doubtfulCpuHours": None}
     asked_for, doubtful = job["asked"], job["doubtful"]
     gpus = [in_hours(name, asked_for[name]) for name in GPU if name in asked_for]
     return {
@@ -114,6 +119,7 @@ def _lines(job: Mapping[str, Any]) -> list[str]:
     queue = f", to queue {job['queue']}" if job["queue"] else ""
     shape = f"; {job['shape']}" if job["shape"] else ""
     reason = f" ({job['reason']}: {job['message']})" if job["reason"] and job["message"] else ""
+    pods = FORGOTTEN if job["pods"] is None else f"{job['pods']} on {job['nodes']} nodes{where}"
     tries = job.get("tries") or ()
     in_tries = f" in {len(tries)} tries" if len(tries) > 1 else ""
     lines = [
@@ -122,12 +128,12 @@ def _lines(job: Mapping[str, Any]) -> list[str]:
         f"Submitted:  {job['submitted']} by {job['user']}{queue}",
         f"Waited:     {_duration(job['waitedSeconds'])}{in_tries}",
         f"Ran:        {_duration(job['elapsedSeconds'])}{in_tries}, until {job['ended'] or 'now'}",
-        f"Pods:       {job['pods']} on {job['nodes']} nodes{where}, {job['retries']} retries{shape}",
+        f"Pods:       {pods}, {job['retries']} retries{shape}",
     ]
     if job["owner"]:
         lines.append(f"Made by:    {job['owner']}{_told_of(job.get('madeBy'))}")
-    usage = ", ".join(f"{hours_text(in_hours(name, amount))} {name}" for name, amount in job["asked"].items())
-    lines.append(f"Hours held: {usage or '-'}")
+    usage = ", ".join(f"{hours_text(in_hours(name, amount))} {name}" for name, amount in (job["asked"] or {}).items())
+    lines.append(f"Hours held: {FORGOTTEN if job['asked'] is None else usage or '-'}")
     if in_tries:
         lines.append("Tries:")
         for each in tries:
@@ -176,7 +182,7 @@ async def _efficiency(context: Context) -> None:
     if is_table:
         code = "" if job["exitCode"] is None else f", exit code {job['exitCode']}"
         context.say(f"{job['state']}{code}; ran {_duration(job['elapsedSeconds'])}, waited {_duration(job['waitedSeconds'])}")
-    nothing = "Its pods asked for nothing, or were never placed"
+    nothing = "Its pods asked for nothing, or were never placed" if job["asked"] is not None else f"What it used is {FORGOTTEN}"
     write(context, Table("JobEfficiency", EFFICIENCY_COLUMNS, rows, REFERENCE, nothing))
     if is_table and rows and all(row["usedHours"] is None for row in rows):
         context.say("What was used is not known: nobody measured its pods (install metrics-server), or for too short a time")

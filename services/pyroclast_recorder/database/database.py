@@ -70,6 +70,9 @@ SETTLED: Final = "usage"
 CLOSED: Final = "usage, closed"
 """The kind of the cursor whose time is the end of the closed hours."""
 
+WRITTEN: Final = "written"
+"""The kind of the cursor whose time is the last time at which the recording replica had written all rows."""
+
 HOURS_AT_ONCE: Final = 24
 FIRST_ANALYZED: Final = 2_000
 GROWTH: Final = 4
@@ -140,8 +143,9 @@ class Database:
         await self._answers.engine.dispose()
 
     async def cursors(self) -> dict[str, Cursor]:
-        """Return the cursor of each kind, by kind."""
-        found = await self._read(select(cursors).where(cursors.c.cluster == self.cluster))
+        """Return the cursor of each kind of objects, by kind."""
+        of_kinds = cursors.c.kind.not_in([SETTLED, CLOSED, WRITTEN])
+        found = await self._read(select(cursors).where(cursors.c.cluster == self.cluster, of_kinds))
         return {row["kind"]: Cursor(*(row[name] for name in Cursor._fields)) for row in found}
 
     async def still_there(self, table: Table, kind: str | None = None) -> dict[str, Row]:
@@ -470,16 +474,20 @@ class Database:
         await add_up_queue_days(connection, self.cluster, day)
 
 
+async def cursor_time(connection: AsyncConnection, cluster: str, kind: str) -> int | None:
+    """Return the time of a cursor; None when there is none."""
+    at: int | None = await connection.scalar(select(cursors.c.at).where(cursors.c.cluster == cluster, cursors.c.kind == kind))
+    return at
+
+
 async def settled_at(connection: AsyncConnection, cluster: str) -> int | None:
     """Return the time until which usage is added up; None if usage was never added up."""
-    at: int | None = await connection.scalar(select(cursors.c.at).where(cursors.c.cluster == cluster, cursors.c.kind == SETTLED))
-    return at
+    return await cursor_time(connection, cluster, SETTLED)
 
 
 async def closed_until(connection: AsyncConnection, cluster: str) -> int:
     """Return the start of the first hour that is not closed: the pods of earlier hours may be deleted."""
-    at = await connection.scalar(select(cursors.c.at).where(cursors.c.cluster == cluster, cursors.c.kind == CLOSED))
-    return int(at or 0)
+    return await cursor_time(connection, cluster, CLOSED) or 0
 
 
 async def queue_tree(connection: AsyncConnection, cluster: str) -> QueueTree:

@@ -105,6 +105,11 @@ class Stream(Reader, Generic[T]):
         """List and watch, until cancelled."""
         await self._follower.run()
 
+    @property
+    def complaint(self) -> str | None:
+        """Why the kind cannot be followed now; None while it is followed."""
+        return f"{self._kind.qualified} are not followed: {self._complaint}" if self._complaint else None
+
     async def prepare(self) -> None:
         """Wait until the API server serves the kind."""
         if self._served is None:

@@ -45,7 +45,7 @@ class Writer:
 
     `on_write`: called with the number of written rows, and the seconds since the oldest of these rows was added. `before_write`:
     awaited with each batch before the batch is written; None when there is nothing to do. `on_ends`: called with the native
-    PodGroups that ended.
+    PodGroups that ended. `on_incident`: called with the table of a row that was left out, and `left_out`.
     """
 
     def __init__(
@@ -56,8 +56,9 @@ class Writer:
         before_write: Callable[[Batch], Awaitable[None]] | None = None,
         *,
         on_ends: Callable[[Sequence[GroupEnd]], None] = lambda _: None,
+        on_incident: Callable[[str, str], None] = lambda _, __: None,
     ) -> None:
-        self._on_ends = on_ends
+        self._on_ends, self._on_incident = on_ends, on_incident
         self._database, self._now, self._on_write, self._before_write = database, now, on_write, before_write
         self._batch = Batch(database.cluster)
         self._oldest = 0.0
@@ -65,7 +66,14 @@ class Writer:
         self._written = asyncio.Condition()
         self._generation = 0
         self._is_writing = False
+        self._begun: float | None = None
         self.complaint: str | None = None
+
+    @property
+    def unwritten_seconds(self) -> float:
+        """For how long the oldest row has waited for the database; 0 without rows."""
+        oldest = self._begun if self._begun is not None else self._oldest if len(self._batch) else loop_time()
+        return max(0.0, loop_time() - oldest)
 
     async def add(self, table: Table, version: int, row: Row) -> None:
         """Add a row. Waits while too many rows are not written."""
@@ -79,6 +87,8 @@ class Writer:
 
     def move(self, cursor: Cursor) -> None:
         """Set the position up to which the rows include all events. The position is written with the rows."""
+        if not len(self._batch):
+            self._oldest = loop_time()
         self._batch.move(cursor)
 
     async def flushed(self) -> None:
@@ -111,12 +121,15 @@ class Writer:
 
     async def _write(self) -> None:
         batch, self._batch, oldest = self._batch, Batch(self._database.cluster), self._oldest
+        self._begun = oldest if len(batch) else None
         try:
             await self._until_written(batch)
         except asyncio.CancelledError:
             batch.take_up(self._batch)
             self._batch = batch
             raise
+        finally:
+            self._begun = None
         if rows := sum(map(len, batch.rows.values())):
             self._on_write(rows, loop_time() - oldest)
         async with self._written:
@@ -167,4 +180,6 @@ class Writer:
             log.error("recorder.row_left_out", rows=part.described(), error=str(error))  # noqa: TRY400 - of one row
         except Exception:
             log.exception("recorder.row_left_out", rows=part.described())
+        for table in part.rows:
+            self._on_incident(table.name, "left_out")
         return ()

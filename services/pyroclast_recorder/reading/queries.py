@@ -341,11 +341,11 @@ async def evictions(
     return sorted(rows, key=lambda row: (-row["pods"], row["queue"], row["for"], row["action"]))
 
 
-async def gap_seconds(connection: AsyncConnection, cluster: str, since: int, until: int) -> int:
-    """Return the seconds between two times in which the events of pods were lost."""
+async def gap_seconds(connection: AsyncConnection, cluster: str, since: int, until: int, kind: str = "pods") -> int:
+    """Return the seconds between two times in which the events of a kind were lost."""
     found = await connection.execute(
         select(gaps.c.since, gaps.c.until).where(
-            gaps.c.cluster == cluster, gaps.c.kind == "pods", gaps.c.until >= since, gaps.c.since <= until
+            gaps.c.cluster == cluster, gaps.c.kind == kind, gaps.c.until >= since, gaps.c.since <= until
         )
     )
     return sum(min(end, until) - max(begin, since) for begin, end in found)
@@ -426,7 +426,10 @@ def _rank(name: str) -> int:
 
 
 def _job(job: Row, of_job: Sequence[Row], phases: Sequence[Row], now: int) -> tuple[dict[str, Any], list[Try]]:
-    """Return a Job in the form of the HTTP API, and its tries. What it waited and ran is the sum over its tries."""
+    """Return a Job in the form of the HTTP API, and its tries. What it waited and ran is the sum over its tries.
+
+    What its pods say is None when it had pods that are no longer kept, or were never seen.
+    """
     state = state_of(job, {pod["reason"] for pod in of_job})
     tries_ = tries_of(job, phases, state)
     end = job["ended"] or job["removed"]
@@ -434,6 +437,7 @@ def _job(job: Row, of_job: Sequence[Row], phases: Sequence[Row], now: int) -> tu
     runs = [seconds for each in tries_ if (seconds := each.ran(now)) is not None]
     codes = [pod["exit_code"] for pod in of_job if pod["exit_code"]]
     asked, doubtful = _sums(of_job, now)
+    is_known = began is None or bool(of_job)
     item = {
         "object": job["kind"] or JOBS.qualified,
         "namespace": job["namespace"],
@@ -446,23 +450,23 @@ def _job(job: Row, of_job: Sequence[Row], phases: Sequence[Row], now: int) -> tu
         "state": state,
         "reason": job["reason"],
         "message": job["message"],
-        "exitCode": max(codes, default=0 if end else None),
+        "exitCode": max(codes, default=0 if end and of_job else None),
         "submitted": _time(job["created"]),
         "started": _time(began),
         "ended": _time(end),
         "waitedSeconds": sum(each.waited(now) for each in tries_) if tries_ else None,
         "elapsedSeconds": sum(runs) if runs else None,
         "gangSize": job["gang_size"],
-        "pods": len(of_job),
-        "nodes": len({pod["node"] for pod in of_job if pod["node"]}),
+        "pods": len(of_job) if is_known else None,
+        "nodes": len({pod["node"] for pod in of_job if pod["node"]}) if is_known else None,
         "domains": sorted({pod["domain"] for pod in of_job if pod["domain"]})[:64],
         "retries": job["retries"],
         "shape": job["shape"],
         "image": job["image"],
         "estimate": job["estimate"] or (_declared(of_job) if job["kind"] else None),
         "labels": orjson.loads(job["labels"]) if job["labels"] else {},
-        "asked": asked,
-        "doubtful": doubtful,
+        "asked": asked if is_known else None,
+        "doubtful": doubtful if is_known else None,
     }
     return item, tries_
 

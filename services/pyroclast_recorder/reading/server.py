@@ -16,7 +16,7 @@ from pyroclast.lifecycle.times import format_time
 from pyroclast.runtime.access import Access, Denied, Reader
 from pyroclast.runtime.listener import Listener
 from pyroclast_recorder.database.connections import ANSWER_SECONDS, DatabaseUnavailable, TooSlow
-from pyroclast_recorder.database.database import Database
+from pyroclast_recorder.database.database import WRITTEN, Database, cursor_time
 from pyroclast_recorder.reading import queries
 from pyroclast_recorder.reading.questions import (
     BadQuestion,
@@ -39,6 +39,9 @@ MOST_NAMESPACES: Final = 1000
 """Most namespaces about which the API server is asked for one request of a user who may not read all."""
 """Half of the connections for requests."""
 
+BEHIND_SECONDS: Final = 180.0
+"""After this time without a write, answers say that later changes are not known."""
+
 Answer = dict[str, Any]
 T = TypeVar("T")
 
@@ -47,13 +50,19 @@ class HistoryServer:
     """Serves `GET /api/v1/…`: `jobs`, `jobs/NAMESPACE/NAME`, `uids/UID`, `usage`, `cluster`, `waits`, `estimates`,
     `evictions`, `queues/QUEUE`, `series`.
 
-    `access`: determines which namespaces a user may read.
+    `access`: determines which namespaces a user may read. `complaint`: returns why this replica records nothing now, or None.
     """
 
     def __init__(
-        self, database: Database, access: Access, now: Callable[[], float], settle: Callable[[], Awaitable[None]]
+        self,
+        database: Database,
+        access: Access,
+        now: Callable[[], float],
+        settle: Callable[[], Awaitable[None]],
+        complaint: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._database, self._access, self._now, self._settle = database, access, now, settle
+        self._complaint = complaint
         self._settling: asyncio.Future[None] | None = None
         self._turns: dict[str, tuple[asyncio.Semaphore, int]] = {}
         self._listener = Listener(self._handle, max_field_size=HEADER_BYTES, shutdown_timeout=5.0, handler_cancellation=True)
@@ -97,7 +106,17 @@ class HistoryServer:
             return None
         reader = await self._access.reader(request)
         async with self._turn(reader.name):
-            return await self._answer_to(request, reader)
+            answer = await self._answer_to(request, reader)
+            return None if answer is None else answer | await self._known()
+
+    async def _known(self) -> Answer:
+        """Return until when the answers are known, and why they are not known until now; None if they are."""
+        until = await self._ask(cursor_time, WRITTEN)
+        why = self._complaint()
+        if why is None and until is not None and self._now() - until > BEHIND_SECONDS:
+            why = "the recorder has written nothing since then"
+        behind = None if why is None else f"history is known until {format_time(until) if until else 'its begin'} only: {why}"
+        return {"knownUntil": None if until is None else format_time(until), "behind": behind}
 
     @asynccontextmanager
     async def _turn(self, user: str) -> AsyncIterator[None]:
@@ -144,7 +163,8 @@ class HistoryServer:
         question = history_question(request.query, now)
         visible = await self._visible(reader, question.namespaces)
         items, is_cut = await self._ask(queries.history, question, visible, now)
-        return {"items": items, "isCut": is_cut}
+        gap = await self._ask(queries.gap_seconds, question.since, question.until, "jobs.batch.volcano.sh")
+        return {"items": items, "isCut": is_cut, "gapSeconds": gap}
 
     async def _job(self, reader: Reader, namespace: str, name: str) -> Answer:
         if not await reader.visible([namespace]):
@@ -176,7 +196,8 @@ class HistoryServer:
         """Return the answer of a query about the Jobs that started, or the pods that ended, between two times."""
         since, until = window(request.query, int(self._now()))
         visible = await self._visible(reader, chosen_namespaces(request.query))
-        return {"items": await self._ask(query, since, until, visible)}
+        gap = await self._ask(queries.gap_seconds, since, until)
+        return {"items": await self._ask(query, since, until, visible), "gapSeconds": gap}
 
     async def _cluster(self, request: web.BaseRequest) -> Answer:
         """Return the report of the cluster. Every user may read it, because its sums over all namespaces name no user."""
@@ -199,14 +220,18 @@ class HistoryServer:
     async def _settled(self) -> None:
         """Add up usage. The work goes on when the request that began it is over, because other requests need it too.
 
-        Raises TooSlow: adding up takes longer than an answer may.
+        While the database takes no rows, the answer is what was added up before. Raises TooSlow: adding up takes longer than an
+        answer may.
         """
         if self._settling is None or self._settling.done():
             self._settling = asyncio.ensure_future(self._settle())
         await asyncio.wait([self._settling], timeout=ANSWER_SECONDS)
         if not self._settling.done():
             raise TooSlow
-        self._settling.result()
+        try:
+            self._settling.result()
+        except DatabaseUnavailable as error:
+            log.warning("recorder.not_settled", error=str(error))
 
     async def _visible(self, reader: Reader, only: Collection[str], known: Collection[str] | None = None) -> list[str]:
         """Return the namespaces of `known` that the user may read, limited to `only` unless `only` is empty.

@@ -149,7 +149,7 @@ class Step(Record, frozen=True, kw_only=True):
 
 
 class JobRecord(Record, frozen=True, kw_only=True):
-    """A past Job or native PodGroup; amounts are in thousandths or MiB, multiplied by seconds."""
+    """A past Job or native PodGroup; amounts are in thousandths or MiB, multiplied by seconds, null if no longer known."""
 
     object: str | UnsetType = UNSET
     namespace: str
@@ -169,17 +169,17 @@ class JobRecord(Record, frozen=True, kw_only=True):
     waited_seconds: int | None
     elapsed_seconds: int | None
     gang_size: int | None
-    pods: int
-    nodes: int
+    pods: int | None
+    nodes: int | None
     domains: list[str] | UnsetType = UNSET
     retries: int
     shape: str | None
     image: str | None
     estimate: Any
     labels: dict[str, str]
-    asked: dict[str, int]
-    doubtful: dict[str, int]
-    cpu_hours: float | UnsetType = UNSET
+    asked: dict[str, int] | None
+    doubtful: dict[str, int] | None
+    cpu_hours: float | UnsetType | None = UNSET
     gpu_hours: float | UnsetType | None = UNSET
     doubtful_cpu_hours: float | UnsetType | None = UNSET
     made_by: dict[str, Any] | UnsetType | None = UNSET
