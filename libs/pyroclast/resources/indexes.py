@@ -25,6 +25,7 @@ def parse(text: str) -> Ranges:
     Raises ValueError: a part is no range, is empty, or does not follow the part before it.
     """
     ranges: list[range] = []
+    before = -1
     for part in text.split(","):
         match = _PART.fullmatch(part)
         if match is None:
@@ -32,8 +33,9 @@ def parse(text: str) -> Ranges:
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
             raise ValueError(f'"{part}" ends before it begins')
-        if ranges and first <= ranges[-1][-1]:
-            raise ValueError(f'"{part}" does not follow {ranges[-1][-1]}: the indexes must ascend')
+        if first <= before:
+            raise ValueError(f'"{part}" does not follow {before}')
+        before = last
         ranges.append(range(first, last + 1, int(match[3] or 1)))
     return tuple(ranges)
 

@@ -13,6 +13,7 @@ from pyroclast.api.schedulers import SILENT_SECONDS, Schedulers
 from pyroclast.api.types import JOBS
 from pyroclast.api.waiting_codes import TOLD_BY_SCHEDULER, says_never
 from pyroclast.api.waiting_reasons import PendingReason
+from pyroclast.rules.jobs.arrays import number_of_pods
 from pyroclast.views.readable import main_resources
 
 Group = Mapping[str, Any]
@@ -105,7 +106,7 @@ def _deletion(job: Mapping[str, Any]) -> str:
 def _success(job: Mapping[str, Any]) -> str:
     """Return that all pods of a Job have succeeded while its phase does not show this yet; empty for other Jobs."""
     state, status = _state(job), job.get("status") or {}
-    total = sum(int(task.get("replicas", 1)) for task in (job.get("spec") or {}).get("tasks") or ())
+    total = pods_of(job)
     if state.get("phase", "") not in {"", JobPhase.PENDING, JobPhase.RUNNING} or not 0 < total <= int(
         status.get("succeeded") or 0
     ):
@@ -169,7 +170,7 @@ def _coded(message: str, since: str) -> WaitingCause:
 def _starting(job: Mapping[str, Any]) -> str:
     """Return how many pods of the Job run. A Job is Running once as many pods run as its gang needs."""
     running = int((job.get("status") or {}).get("running") or 0)
-    total = sum(int(task.get("replicas", 1)) for task in (job.get("spec") or {}).get("tasks") or ())
+    total = pods_of(job)
     return f"its pods have their nodes, and {running} of {total} {'runs' if running == 1 else 'run'}: containers are starting"
 
 
@@ -184,6 +185,12 @@ def _condition(group: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 
 def _state(job: Mapping[str, Any]) -> Mapping[str, Any]:
     return (job.get("status") or {}).get("state") or {}
+
+
+def pods_of(job: Mapping[str, Any]) -> int:
+    """Return the number of pods that `job` has in all."""
+    tasks = (job.get("spec") or {}).get("tasks") or ()
+    return sum(number_of_pods(task) if task.get("array") else int(task.get("replicas", 1)) for task in tasks)
 
 
 def phase_of(job: Mapping[str, Any]) -> str:
@@ -233,7 +240,7 @@ class JobView:
     @property
     def pods(self) -> int:
         """The number of pods of the Job when it runs completely."""
-        return sum(int(task.get("replicas", 1)) for task in (self.job.get("spec") or {}).get("tasks") or ())
+        return pods_of(self.job)
 
     @property
     def asks(self) -> dict[str, str]:

@@ -36,7 +36,7 @@ from pyroclast.rules.queues import default as default_queue
 from pyroclast.rules.verdicts import applied
 from tests.control_plane import build
 from tests.e2e.support.server import real_server
-from tests.unit.rules import test_flows, test_job_creation, test_job_update, test_other_kinds, test_queues
+from tests.unit.rules import test_arrays, test_flows, test_job_creation, test_job_update, test_other_kinds, test_queues
 from tests.unit.rules.builders import job, task, template
 
 CLUSTER_ROLES = ResourceType("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
@@ -97,6 +97,8 @@ async def test_admission_policies_match_webhook_verdicts_except_for_listed_cases
     cases = [
         *((JOBS, name, given, False) for name, given in test_job_creation.ALLOWED.items()),
         *((JOBS, name, case[0], True) for name, case in test_job_creation.REFUSED.items()),
+        *((JOBS, name, given, False) for name, given in test_arrays.ALLOWED.items()),
+        *((JOBS, name, given, True) for name, (given, _) in test_arrays.REFUSED.items()),
         (JOBS, "too many pods", job(task(replicas=50_001)), True),
         (JOBS, "as many pods as there may be", job(task(replicas=50_000)), False),
         (JOBS, "a node", job(task(template=template_of(nodeName="node-0"))), True),
@@ -123,8 +125,12 @@ async def test_admission_policies_match_webhook_verdicts_except_for_listed_cases
 @pytest.mark.timeout(180)
 async def test_admission_policies_refuse_invalid_job_updates_with_422(client: Client) -> None:
     wrong = []
-    for number, (name, case) in enumerate(test_job_update.REFUSED.items()):
-        old, new = deepcopy(test_job_update.OLD), deepcopy(case[0])
+    arrays = [
+        (name, (test_arrays.changed(**array), test_arrays.BEFORE)) for name, (array, said) in test_arrays.CHANGES.items() if said
+    ]
+    plain = [(name, (case[0], test_job_update.OLD)) for name, case in test_job_update.REFUSED.items()]
+    for number, (name, case) in enumerate([*plain, *arrays]):
+        new, old = map(deepcopy, case)
         for each in (old, new):
             each |= {"apiVersion": JOBS.api_version, "kind": "Job"}
             each["metadata"] = {"name": f"j-{number}", "namespace": "default"}

@@ -57,10 +57,12 @@ def default_warnings(job: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def task_minimum(task: Mapping[str, Any]) -> int:
-    """Return how many pods of the task the gang needs: as set, else what its partitions need, else all pods."""
+    """Return how many pods of the task the gang needs: as set, else 1 of an array, what the partitions need, or all pods."""
     given = task.get("minAvailable")
     if given is not None:
         return integer(given)
+    if "array" in task:
+        return 1  # its pods are independent of each other
     partitions = mapping(task.get("partitionPolicy"))
     minimum = integer(partitions.get("minPartitions"))
     return minimum * integer(partitions.get("partitionSize")) if minimum > 0 else integer(task.get("replicas"))

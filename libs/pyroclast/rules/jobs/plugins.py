@@ -95,7 +95,7 @@ def host_list_warnings(spec: Mapping[str, Any], path: str, job_name: str) -> Ite
     """Yield a warning for each task whose list of hosts is too long for an environment variable."""
     plugins, total = mapping(spec.get("plugins")), 0
     for _, task in mappings(spec.get("tasks")) if {"svc", "mpi"} & plugins.keys() else ():
-        name, count = text(task.get("name")), optional_integer(task.get("replicas")) or 0
+        name, count = text(task.get("name")), (0 if "array" in task else optional_integer(task.get("replicas")) or 0)
         length = count * len(f"{job_name}-{name}-{max(0, count - 1)}.{job_name},")
         if length <= LONGEST_HOST_LIST and total + length <= MOST_IN_VARIABLES:
             total += length

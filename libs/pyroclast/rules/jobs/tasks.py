@@ -7,6 +7,7 @@ from typing import Any
 
 from pyroclast.rules.cycles import find_cycle
 from pyroclast.rules.errors import FieldError, invalid
+from pyroclast.rules.jobs.arrays import check_array, pods_at_once, pods_end
 from pyroclast.rules.jobs.defaults import task_minimum
 from pyroclast.rules.jobs.policies import check_policies
 from pyroclast.rules.names import qualified_name
@@ -143,13 +144,13 @@ SAID_PATH = "spec.tasks.policies"
 
 
 def total_replicas(tasks: Iterable[Mapping[str, Any]]) -> int:
-    """Return the number of pods of all tasks together."""
-    return sum(integer(task.get("replicas")) for task in tasks)
+    """Return the number of pods of all tasks that may exist at the same time."""
+    return sum(map(pods_at_once, tasks))
 
 
 def check_minimum(task: Mapping[str, Any], path: str, job_name: str) -> Sequence[Finding]:
     """Return a fault when the task at `path` has fewer replicas than it needs."""
-    replicas, available = integer(task.get("replicas")), optional_integer(task.get("minAvailable"))
+    replicas, available = pods_at_once(task), optional_integer(task.get("minAvailable"))
     if available is None or available <= replicas:
         return ()
     sentence = f"{ABOVE_REPLICAS} in task: {text(task.get('name'))}, job: {job_name}"
@@ -161,10 +162,10 @@ def check_task(
     task: Mapping[str, Any], index: int, path: str, job_name: str, *, named: bool, pod_level_resources: bool
 ) -> list[Finding]:
     """Return the other faults of the task at `path`. `named`: whether the Job's name is final, so that pod names are known."""
-    name, replicas = text(task.get("name")), integer(task.get("replicas"))
+    name = text(task.get("name"))
     findings = list(check_policies(task.get("policies"), f"{path}.policies", said_path=SAID_PATH))
     if named:
-        findings += _check_pod_name(job_name, name, index, replicas, path)
+        findings += _check_pod_name(job_name, name, index, pods_end(task), path)
     errors = check_template(task.get("template"), task_name=name, pod_level_resources=pod_level_resources)
     if errors:
         sentence = f"spec.task[{index}]." + "".join(f"{error}. " for error in errors)
@@ -172,6 +173,7 @@ def check_task(
     else:
         findings += check_numa(task, index, path)
     findings += check_partitions(task, path, job_name)
+    findings += check_array(task, path)
     return findings
 
 
@@ -189,7 +191,7 @@ def pod_name_warnings(tasks: Iterable[Mapping[str, Any]], path: str, job_name: s
     """Yield a warning for each of `tasks` (at `path`) of which only later pods have names that are too long."""
     for index, task in enumerate(tasks):
         name = text(task.get("name"))
-        shown, last = f"{job_name}-{name}-{index}", _last_pod(job_name, name, integer(task.get("replicas")))
+        shown, last = f"{job_name}-{name}-{index}", _last_pod(job_name, name, pods_end(task))
         if len(last) > len(shown) and qualified_name(last) and not qualified_name(shown):
             yield f"{path}[{index}].name: its last pod is {last}, a name too long for the host name that plugin svc gives it"
 

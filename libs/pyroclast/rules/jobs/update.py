@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from pyroclast.rules.errors import invalid
+from pyroclast.rules.jobs.arrays import check_change, pods_at_once
 from pyroclast.rules.jobs.create import check_class, check_pods
 from pyroclast.rules.jobs.defaults import default
 from pyroclast.rules.jobs.tasks import check_partitions, total_replicas
@@ -18,6 +19,7 @@ from pyroclast.rules.verdicts import ALLOWED, Finding, Verdict, applied, broken,
 
 _FREE = frozenset({"minAvailable", "priorityClassName", "suspend", "tasks", "volumes"})
 _FREE_IN_TASK = frozenset({"replicas", "minAvailable"})
+_FREE_IN_ARRAY_TASK = _FREE_IN_TASK | {"array"}  # which has its own rule
 
 
 def changed_fields(spec: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
@@ -25,7 +27,8 @@ def changed_fields(spec: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]
     changed = [f"spec.{key}" for key in _changed(spec, old, free=_FREE)]
     before = dict(mappings(old.get("tasks")))
     for index, task in mappings(spec.get("tasks")):
-        changed += [f"spec.tasks[{index}].{key}" for key in _changed(task, before[index], free=_FREE_IN_TASK)]
+        free = _FREE_IN_ARRAY_TASK if "array" in task and "array" in before[index] else _FREE_IN_TASK
+        changed += [f"spec.tasks[{index}].{key}" for key in _changed(task, before[index], free=free)]
     if not same_meaning(_without_made_names(spec.get("volumes")), _without_made_names(old.get("volumes")), of_job=True):
         changed.append("spec.volumes")
     return changed
@@ -66,6 +69,8 @@ def validate_update(job: Mapping[str, Any], old: Mapping[str, Any], options: Job
     )
     if total_replicas(tasks) > total_replicas(task for _, task in mappings(before.get("tasks"))):
         findings += check_pods(tasks, "spec", options)
+    for (n, task), (_, earlier) in zip(enumerate(tasks), mappings(before.get("tasks")), strict=False):
+        findings += check_change(task, earlier, f"spec.tasks[{n}]")
     if spec.get("priorityClassName") != before.get("priorityClassName"):
         findings += check_class(spec, "spec", options)
     verdict = verdict_of(first_only(findings), trim=False)
@@ -92,9 +97,9 @@ def _check_task(task: Mapping[str, Any], path: str, job_name: str) -> Iterator[F
         yield broken(f"{path}.replicas", replicas, f"'replicas' must be >= 0 in task: {name}")
     if available is not None and available < 0:
         yield broken(f"{path}.minAvailable", available, f"'minAvailable' must be >= 0 in task: {name}")
-    if available is not None and available > replicas:
+    if available is not None and available > (most := pods_at_once(task)):
         sentence = f"{STAYS_WITHIN_REPLICAS} in task: {name}"
-        yield found(sentence, invalid(f"{path}.minAvailable", available, f"{sentence}; there are {replicas} replicas"))
+        yield found(sentence, invalid(f"{path}.minAvailable", available, f"{sentence}; there are {most} replicas"))
     if faults := check_partitions(task, path, job_name):  # Volcano reports all faults of partitions in one sentence on an update
         said = "".join(each.sentence for each in faults if not each.extra)
         yield found(said, *(error for each in faults for error in each.errors))

@@ -9,6 +9,7 @@ from typing import Any
 from pyroclast.api.schedulers import Schedulers
 from pyroclast.resources.pods import as_stored, effective
 from pyroclast.rules.errors import forbidden, invalid
+from pyroclast.rules.jobs.arrays import array_warnings, number_of_pods
 from pyroclast.rules.jobs.defaults import task_minimum
 from pyroclast.rules.jobs.plugins import plugin_warnings, volume_warnings
 from pyroclast.rules.jobs.policies import policy_warnings
@@ -69,7 +70,7 @@ def spec_warnings(spec: Mapping[str, Any], path: str, queue: QueueView | None = 
         lines += volume_warnings(spec["volumes"], f"{path}.volumes")
     if "plugins" in spec:
         lines += plugin_warnings(spec["plugins"], tasks, f"{path}.plugins")
-    lines += [*dependency_warnings(tasks, f"{path}.tasks"), *gang_warnings(spec, tasks, path)]
+    lines += [*dependency_warnings(tasks, f"{path}.tasks"), *gang_warnings(spec, tasks, path), *array_warnings(spec, tasks, path)]
     if queue is not None:
         lines += queue_warnings(tasks, queue)
     return lines
@@ -112,7 +113,7 @@ def _of_counts(spec: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], path
     if not spec.get("minAvailable") and total_replicas(tasks) > 0 and sum(task_minimum(task) for task in tasks) == 0:
         yield f"{path}.minAvailable: it is 0, so the job counts as started before any pod runs"
     least = optional_integer(spec.get("minSuccess"))
-    if least is not None and least > (total := total_replicas(tasks)) > 0:
+    if least is not None and least > (total := sum(map(number_of_pods, tasks))) > 0:
         yield f"{path}.minSuccess: {least} pods shall succeed, but there are only {total}"
     if optional_integer(spec.get("ttlSecondsAfterFinished")) == 0:
         yield f"{path}.ttlSecondsAfterFinished: the job is removed the moment it finishes, its outcome may never be seen"

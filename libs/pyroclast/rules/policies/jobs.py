@@ -11,6 +11,16 @@ from pydantic.alias_generators import to_camel
 from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.jobs import JobSpec, TaskSpec
 from pyroclast.api.types import JOBS
+from pyroclast.rules.jobs.arrays import (
+    MOST_INDEXES,
+    NO_INDEXES,
+    NOT_A_LIMIT,
+    NOT_ASCENDING,
+    NOT_BOTH,
+    NOT_EXTENDED,
+    PER_CENT,
+    TOO_MANY_INDEXES,
+)
 from pyroclast.rules.jobs.create import NO_TASKS, TOO_FEW_REPLICAS, too_many_pods
 from pyroclast.rules.jobs.plugins import TWO_CLAIMS
 from pyroclast.rules.jobs.policies import ACTIONS, BOTH, EVENTS, NEITHER, STAR_ALONE, SUCCESS_CODE
@@ -99,19 +109,34 @@ _MINIMUM = (
     "!has(t.partitionPolicy) || !has(t.minAvailable) || t.partitionPolicy.?minPartitions.orValue(0) <= 0 || "
     "t.minAvailable == t.partitionPolicy.minPartitions * t.partitionPolicy.partitionSize"
 )
-_WITHIN = "t.?minAvailable.orValue(0) <= t.?replicas.orValue(0)"
+_PARTS: Final = "t.?array.?indexes.orValue('0').split(',')"
+_BEGIN: Final = "int({0}.split('-')[0])"
+_END: Final = "int({0}.split(':')[0].split('-')[{0}.contains('-') ? 1 : 0])"
+_STEP: Final = "({0}.contains(':') ? int({0}.split(':')[1]) : 1)"
+_NUMBER: Final = f"{_PARTS}.map(r, ({_END.format('r')} - {_BEGIN.format('r')}) / {_STEP.format('r')} + 1).sum()"
+_AT_ONCE: Final = f"(has(t.array) ? [t.array.?maxParallel.orValue(2147483647), {_NUMBER}].min() : t.?replicas.orValue(0))"
+"""How many pods of task `t` may exist at the same time."""
+_WITHIN = f"t.?minAvailable.orValue(0) <= {_AT_ONCE}"
+_ASCENDING: Final = (
+    f"variables.parts.all(p, p.all(i, r, {_BEGIN.format('r')} <= {_END.format('r')} && "
+    f"(i == 0 || {_END.format('p[i - 1]')} < {_BEGIN.format('r')})))"
+)
+_EXTENDS: Final = (
+    "n.size() >= o.size() && o.all(j, r, n[j] == r || (j == o.size() - 1 && n[j].startsWith(r.split('-')[0] + '-') && "
+    f"{_END.format('n[j]')} >= {_END.format('r')} && (!r.contains('-') || {_STEP.format('n[j]')} == {_STEP.format('r')})))"
+)
 _CORES = (
     "(c.?resources.?{0}[?'cpu'].hasValue() && "
     + is_whole("c.resources.{0}['cpu']")
     + " && quantity(string(c.resources.{0}['cpu'])).isGreaterThan(quantity('0')))"
 )
-_SUM = "variables.tasks.map(t, t.?replicas.orValue(0)).sum()"
-_OLD_SUM = "oldObject.?spec.?tasks.orValue([]).map(t, t.?replicas.orValue(0)).sum()"
+_SUM = f"variables.tasks.map(t, {_AT_ONCE}).sum()"
+_OLD_SUM = f"oldObject.?spec.?tasks.orValue([]).map(t, {_AT_ONCE}).sum()"
 _TOO_MANY = too_many_pods(f"' + string({_SUM}) + '", "MAX_PODS")
 _FIRST_POD = f"{_JOB} + '-' + {_TASK} + '-0'"
 _CHANGEABLE: Final = frozenset({"min_available", "priority_class_name", "suspend", "tasks", "volumes"})
 """Fields of a Job that may change, or have their own rule."""
-_CHANGEABLE_OF_TASK: Final = frozenset({"min_available", "replicas"})
+_CHANGEABLE_OF_TASK: Final = frozenset({"array", "min_available", "replicas"})
 _SAME_FIELDS: Final = [to_camel(name) for name in JobSpec.model_fields if name not in _CHANGEABLE]
 _SAME_TASK_FIELDS: Final = [to_camel(name) for name in TaskSpec.model_fields if name not in _CHANGEABLE_OF_TASK]
 
@@ -354,6 +379,38 @@ _VALIDATIONS: Final = (
         f"object.?spec.?minAvailable.orValue(0) > 0 || {_SUM} == 0 || oldObject.?spec.?minAvailable.orValue(0) == 0",
         NEEDS_MINIMUM,
     ),
+    Validation("an array has indexes", "variables.tasks.all(t, !has(t.array) || has(t.array.indexes))", NO_INDEXES),
+    Validation("the indexes of an array ascend", _ASCENDING, NOT_ASCENDING),
+    _of_tasks(
+        f"an array with `maxParallel` has at most {MOST_INDEXES} indexes",
+        f"!has(t.array) || !has(t.array.maxParallel) || {_NUMBER} <= {MOST_INDEXES}",
+        f"{TOO_MANY_INDEXES}: task ",
+        operations=(),
+    ),
+    _of_tasks(
+        "an array has neither replicas nor partitions",
+        "!has(t.array) || (t.?replicas.orValue(0) == 0 && !has(t.partitionPolicy))",
+        f"{NOT_BOTH}: task ",
+        operations=(),
+    ),
+    Validation(
+        "`maxFailures` of an array is a number that is not negative, or a per cent",
+        "variables.tasks.all(t, !has(t.array) || !has(t.array.maxFailures) || (type(t.array.maxFailures) == int ? "
+        f"t.array.maxFailures >= 0 : {matches('t.array.maxFailures', PER_CENT)}))",
+        NOT_A_LIMIT,
+    ),
+    _at_update(
+        "indexes of an array are only added after the last",
+        "variables.tasks.size() != variables.oldParts.size() || variables.oldParts.all(i, o, [variables.parts[i]].all(n, "
+        f"{_EXTENDS}))",
+        NOT_EXTENDED,
+    ),
+    _at_update(
+        "a task does not become an array, and an array stays one",
+        "variables.tasks.size() != variables.oldParts.size() || variables.tasks.all(i, t, "
+        "has(t.array) == has(oldObject.spec.tasks[i].array))",
+        FIELDS_CHANGED,
+    ),
     _at_update(
         "tasks are neither added nor removed",
         "variables.tasks.size() == oldObject.?spec.?tasks.orValue([]).size()",
@@ -387,6 +444,8 @@ JOB_POLICY: Final = ValidatingPolicy(
     (*_VALIDATIONS, SUBMITTER_KEPT),
     variables=(
         ("tasks", "object.?spec.?tasks.orValue([])"),
+        ("parts", f"variables.tasks.map(t, {_PARTS})"),
+        ("oldParts", f"oldObject.?spec.?tasks.orValue([]).map(t, {_PARTS})"),
         ("volumes", "object.?spec.?volumes.orValue([])"),
         ("policyLists", "[object.?spec.?policies.orValue([])] + variables.tasks.map(t, t.?policies.orValue([]))"),
     ),
@@ -394,7 +453,7 @@ JOB_POLICY: Final = ValidatingPolicy(
 )
 
 _MINIMUM_OF = (
-    "(has(t.minAvailable) ? t.minAvailable : t.?partitionPolicy.?minPartitions.orValue(0) > 0 "
+    "(has(t.minAvailable) ? t.minAvailable : has(t.array) ? 1 : t.?partitionPolicy.?minPartitions.orValue(0) > 0 "
     "? t.partitionPolicy.minPartitions * t.partitionPolicy.partitionSize : t.?replicas.orValue(0))"
 )
 
