@@ -263,6 +263,7 @@ class FlowReason(StrEnum):
     JOB_DELETED = "JobDeleted"
     FLOW_FAILED = "FlowFailed"
     BACKOFF = "Backoff"
+    SUSPENDED = "Suspended"
     LOOP = "Loop"
     LOOP_TOO_LONG = "LoopTooLong"
     CHOICE_MADE = "ChoiceMade"

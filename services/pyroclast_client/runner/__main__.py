@@ -150,6 +150,8 @@ def main() -> int:
         timer = threading.Timer(run.timeout, time_out, (run,))
         timer.daemon = True
         timer.start()
+    if "VC_SIGNAL" in os.environ and "VC_SIGNAL_BY" not in os.environ:  # kubelet sends no signal but TERM
+        signal_before_end(os.environ, time.time())
     here = list(sys.version_info[:2])
     if run.header["python"] != here:
         run.finish("mismatch", "json", json.dumps({"here": here, "wanted": run.header["python"]}).encode())
@@ -166,6 +168,22 @@ def main() -> int:
         traceback.print_exc()
         return UNLOADABLE
     return call(run, function, arguments, keywords)
+
+
+def signal_before_end(environment: Mapping[str, str], now: float) -> None:
+    """Start a timer for the signal that the Job asks for before its end, unless the time for that is over."""
+    import calendar  # noqa: PLC0415 - few Jobs ask for a signal
+    import threading  # noqa: PLC0415
+
+    ends = [now + float(environment["VC_MAX_RUN_SECONDS"])] if environment.get("VC_MAX_RUN_SECONDS") else []
+    if environment.get("VC_ENDS_AT"):
+        ends.append(calendar.timegm(time.strptime(environment["VC_ENDS_AT"], "%Y-%m-%dT%H:%M:%SZ")))
+    number = getattr(signal, "SIG" + environment["VC_SIGNAL"])
+    pause = min(ends) - float(environment.get("VC_SIGNAL_SECONDS") or 0) - now
+    if pause > 0:
+        timer = threading.Timer(pause, os.kill, (os.getpid(), number))
+        timer.daemon = True
+        timer.start()
 
 
 def ended(run: Run) -> None:

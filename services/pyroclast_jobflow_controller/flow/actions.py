@@ -18,7 +18,17 @@ from pyroclast.kube.basics.errors import AlreadyExists, ApiError, Conflict, NotF
 from pyroclast.kube.http.batches import at_once, slow_start
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.http.response_records import record_of
-from pyroclast.lifecycle.flow.facts import AddFinalizer, CancelJob, CreateJob, DeleteJob, Effect, FlowFacts, Refused, ReleaseFlow
+from pyroclast.lifecycle.flow.facts import (
+    AddFinalizer,
+    CancelJob,
+    CreateJob,
+    DeleteJob,
+    Effect,
+    FlowFacts,
+    Refused,
+    ReleaseFlow,
+    SuspendJob,
+)
 from pyroclast.lifecycle.flow.jobs import is_owned, manifest
 from pyroclast.lifecycle.flow.patch import PatchError
 from pyroclast.lifecycle.flow.status import difference
@@ -97,7 +107,26 @@ class FlowActions:
         errors += await slow_start(creations, write, first=1 if memory.refused else 8)
         if errors:
             raise errors[0]
+        await self._suspend(flow, [effect for effect in effects if isinstance(effect, SuspendJob)])
         return made
+
+    async def _suspend(self, flow: JobFlow, effects: Sequence[SuspendJob]) -> None:
+        """Suspend or resume Jobs, with an annotation that tells the suspension of the flow from one by a user."""
+
+        async def write(effect: SuspendJob) -> None:
+            note = {keys.FLOW_SUSPENDED: "true" if effect.suspended else None}
+            patch = {"metadata": {"uid": effect.uid, "annotations": note}, "spec": {"suspend": effect.suspended}}
+            key = Key(flow.metadata.namespace, effect.name)
+            try:
+                self._caches.jobs.put(record_of(await self._client.patch(JOBS, key, patch, PatchKind.MERGE), Job))
+            except (NotFound, Conflict):
+                log.debug("job.gone", job=str(key))
+            else:
+                log.info("job.suspended" if effect.suspended else "job.resumed", flow=str(flow.key), job=effect.name)
+            self._gets_on(flow.key)
+
+        if errors := await at_once(effects, write):
+            raise errors[0]
 
     async def write_status(self, flow: JobFlow, memory: FlowMemory, status: FlowStatus) -> JobFlow:
         """Write the status if `flow` is the newest version of the object. Return the flow with the new status."""

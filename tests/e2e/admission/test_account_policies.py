@@ -14,7 +14,7 @@ from pyroclast.kube.basics.errors import Forbidden
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
 from tests.e2e.support.cluster import Cluster, KubectlError, wait_until
-from tests.unit.chart.accounts import ATTEMPTS, UID, Attempt
+from tests.unit.chart.accounts import ATTEMPTS, FLOW_UID, UID, Attempt
 
 ACCOUNT = "--as=system:serviceaccount:pyroclast-system:pyroclast-"
 NAMESPACE = "stolen-tokens"
@@ -45,14 +45,21 @@ def in_force(cluster: Cluster) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def owner(cluster: Cluster) -> str:
-    """The UID of a Job, without which the garbage collector would delete what the rows say that a Job owns."""
+def owners(cluster: Cluster) -> dict[str, str]:
+    """A Job and a JobFlow, without which the garbage collector would delete what the rows say that they own."""
     spec = {
         "schedulerName": "volcano",
         "tasks": [{"replicas": 1, "template": {"spec": {"containers": [{"name": "a", "image": "a"}]}}}],
     }
     job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "owner"}, "spec": spec}
-    return str(cluster.create(json.dumps(job), NAMESPACE)[0]["metadata"]["uid"])
+    flow = {
+        "apiVersion": "flow.volcano.sh/v1alpha1",
+        "kind": "JobFlow",
+        "metadata": {"name": "owner"},
+        "spec": {"flows": [{"name": "a"}]},
+    }
+    made = (cluster.create(json.dumps(each), NAMESPACE)[0] for each in (job, flow))
+    return {known: str(each["metadata"]["uid"]) for known, each in zip((UID, FLOW_UID), made, strict=True)}
 
 
 async def refusal_of(cluster: Cluster, attempt: Attempt) -> str:
@@ -86,8 +93,13 @@ async def refusal_of(cluster: Cluster, attempt: Attempt) -> str:
 
 
 @pytest.mark.parametrize("attempt", [each for each in ATTEMPTS if each.want], ids=lambda each: f"{each.account}: {each.words}")
-async def test_stolen_token_of_a_service_does_no_more_than_the_service(cluster: Cluster, owner: str, attempt: Attempt) -> None:
-    real = Attempt(**json.loads(json.dumps(asdict(attempt)).replace(UID, owner)))
+async def test_stolen_token_of_a_service_does_no_more_than_the_service(
+    cluster: Cluster, owners: dict[str, str], attempt: Attempt
+) -> None:
+    text = json.dumps(asdict(attempt))
+    for known, uid in owners.items():
+        text = text.replace(known, uid)
+    real = Attempt(**json.loads(text))
     assert attempt.want in await refusal_of(cluster, real)
 
 

@@ -16,6 +16,8 @@ import yaml
 Object = dict[str, Any]
 UID: Final = "12345678-1234-1234-1234-123456789abc"
 """The UID of the Job that the rows name as an owner."""
+FLOW_UID: Final = "22345678-1234-1234-1234-123456789abc"
+"""The UID of the JobFlow that the rows name as an owner."""
 
 
 @dataclass(frozen=True, slots=True)

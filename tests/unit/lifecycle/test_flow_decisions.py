@@ -10,7 +10,7 @@ import pytest
 
 from pyroclast.api import keys
 from pyroclast.api.enums import FlowPhase, FlowReason
-from pyroclast.api.records import FlowStatus, Job, JobFlow, JobTemplate
+from pyroclast.api.records import FlowStatus, Job, JobFlow, JobSpec, JobTemplate
 from pyroclast.lifecycle.flow.decide import decide
 from pyroclast.lifecycle.flow.facts import (
     CancelJob,
@@ -21,6 +21,7 @@ from pyroclast.lifecycle.flow.facts import (
     ProbeAnswer,
     Refused,
     ReleaseFlow,
+    SuspendJob,
     build,
 )
 from pyroclast.lifecycle.flow.jobs import manifest
@@ -608,3 +609,21 @@ def test_job_failure_selected_by_an_if_condition_cancels_no_job() -> None:
         flow(entry("a"), asks, entry("c"), phase="Running", failurePolicy="Cancel"), {"a": "Failed", "c": "Running"}
     )
     assert (phase_of(decision), cancelled(decision)) == ("Running", [])
+
+
+def test_a_suspended_flow_starts_nothing_and_suspends_its_jobs() -> None:
+    own = msgspec.structs.replace(job("f-d", "Running"), spec=decode({"suspend": True}, JobSpec))  # by a user
+    jobs: dict[str, str | Job] = {"a": "Completed", "c": "Running", "d": own}
+    decision = decided(flow(A, B, entry("c"), entry("d"), phase="Running", suspend=True), jobs)
+    assert decision.effects == (SuspendJob("f-c", "uid-f-c", suspended=True),)
+    assert told(decision, "b") == ("Waiting", FlowReason.SUSPENDED)
+
+
+def test_a_resumed_flow_resumes_only_the_jobs_that_were_suspended_with_it() -> None:
+    def suspended(name: str, **annotations: str) -> Job:
+        found = job(name, "Pending")
+        meta = msgspec.structs.replace(found.metadata, annotations=annotations)
+        return msgspec.structs.replace(found, metadata=meta, spec=decode({"suspend": True}, JobSpec))
+
+    jobs: dict[str, str | Job] = {"a": suspended("f-a", **{keys.FLOW_SUSPENDED: "true"}), "c": suspended("f-c")}
+    assert decided(flow(A, entry("c"), phase="Running"), jobs).effects == (SuspendJob("f-a", "uid-f-a", suspended=False),)

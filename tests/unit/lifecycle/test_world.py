@@ -24,14 +24,22 @@ POLICIES = st.lists(
     ),
     max_size=3,
 )
+AFTER = {"after": [{"job": "build"}]}
+TIMES = st.sampled_from(
+    [
+        *({}, {}, {"maxRunTime": "45s"}, {"maxRunTime": "45s", "onTimeout": "Requeue"}, {"deadline": "150s"}),
+        *(AFTER, {**AFTER, "afterPolicy": "Wait"}, {**AFTER, "suspend": True}, {"suspend": True, "maxRunTime": "45s"}),
+    ]
+)
+"""What keeps the Job from its start, and what ends it."""
 KILLED = {JobPhase.ABORTED, JobPhase.COMPLETED, JobPhase.TERMINATED, JobPhase.FAILED}
 
 
 class JobMachine(RuleBasedStateMachine):
-    @initialize(policies=POLICIES, of_task=POLICIES, retries=st.integers(1, 9), depends=st.booleans())
-    def start(self, policies, of_task, retries, depends):
+    @initialize(policies=POLICIES, of_task=POLICIES, retries=st.integers(1, 9), depends=st.booleans(), times=TIMES)
+    def start(self, policies, of_task, retries, depends, times):
         second = task("b", 2, **({"dependsOn": {"name": ["a"]}} if depends else {}))
-        owner = job(task("a", 2, policies=of_task), second, phase=JobPhase.NEW, policies=policies, maxRetry=retries)
+        owner = job(task("a", 2, policies=of_task), second, phase=JobPhase.NEW, policies=policies, maxRetry=retries, **times)
         self.world = World(owner)
 
     @rule()
@@ -110,6 +118,8 @@ class JobMachine(RuleBasedStateMachine):
         world.reconcile()
         assert not world.orders
         to, cell = world.trace[since:], MOVES[phase][action]
+        if world.job.spec.suspend or world.job.spec.max_run_time or world.job.spec.deadline:
+            return  # these may lead on at once
         if cell.to is not None and cell.work is PhaseWork.RELEASE:
             assert to[:1] == [cell.to], f"{action} leads from {phase} to {to}"
         elif phase in (*KILLED, JobPhase.TERMINATING):
@@ -141,6 +151,24 @@ class JobMachine(RuleBasedStateMachine):
     def a_user_scales(self, a, b):
         self.world.scale({"a": a, "b": b})
 
+    @rule(suspended=st.booleans())
+    def a_user_suspends_or_resumes(self, suspended):
+        retries = self.world.job.status.retry_count
+        self.world.suspend(suspended)
+        if suspended and not self.world.orders and not self.world.memory.occurrences:
+            self.world.reconcile()
+            began = JobPhase.RESTARTING in self.world.trace
+            assert began or self.world.job.status.retry_count == retries
+
+    @rule(phase=st.sampled_from(["", "Running", "Completed", "Failed", None]))
+    def an_earlier_job_moves_on(self, phase):
+        world = self.world
+        if world.earlier in ("Completed", "Failed") or (phase is None and world.earlier is None):
+            phase = None  # it was deleted after its end
+        if phase is None and world.earlier is not None:
+            world.departed["b"] = world.earlier
+        world.earlier = phase
+
     @rule(seconds=st.integers(1, 60))
     def time_passes(self, seconds):
         self.world.now += seconds
@@ -170,7 +198,8 @@ class JobMachine(RuleBasedStateMachine):
             return
         world = self.world
         world.lost.clear()
-        for _ in range(30):
+        quiet = 0
+        for _ in range(60):
             before = (world.job, dict(world.pods), world.group, world.memory)
             world.reconcile()
             world.admit()
@@ -180,7 +209,8 @@ class JobMachine(RuleBasedStateMachine):
                 if pod.status.phase is PodPhase.PENDING:
                     world.set_phase(name, PodPhase.RUNNING)
             world.now += 400  # no pause between restarts is longer
-            if before == (world.job, world.pods, world.group, world.memory):
+            quiet = quiet + 1 if before == (world.job, world.pods, world.group, world.memory) else 0
+            if quiet == 2:  # also after a time is over
                 break
         else:
             raise AssertionError(f"no rest: {world.trace}")
@@ -203,6 +233,16 @@ class JobMachine(RuleBasedStateMachine):
             assert not counts.has_living
         else:
             assert phase in (JobPhase.PENDING, JobPhase.RUNNING)
+            assert status.observed_generation == world.job.metadata.generation
+            if world.is_held():
+                assert phase is JobPhase.PENDING
+                assert world.group is None
+                assert not counts.has_living
+                assert status.waiting.code in ("Suspended", "WaitsForJob")
+                assert status.start_time is None
+                return
+            assert not world.job.spec.deadline
+            assert not (world.job.spec.max_run_time and phase is JobPhase.RUNNING)
             wanted = {f"j-{each.name}-{i}" for each in world.job.spec.tasks for i in range(each.replicas)}
             gone = {f"j-{task}-{index}" for task, indexes in world.facts().pods.gone.items() for index in indexes}
             missing = wanted - set(world.pods) - gone
@@ -211,7 +251,6 @@ class JobMachine(RuleBasedStateMachine):
             assert counts.has_living or not missing  # a Job that waits for what can never come ends
             assert world.group is not None
             assert world.plugin_objects
-            assert status.observed_generation == world.job.metadata.generation
 
 
 TestJob = JobMachine.TestCase

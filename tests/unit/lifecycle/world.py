@@ -8,7 +8,7 @@ import msgspec
 
 from pyroclast.api import keys
 from pyroclast.api.enums import BusEvent, JobPhase, JobReason, PodGroupPhase, PodPhase
-from pyroclast.api.records import Job, Pod, PodGroup
+from pyroclast.api.records import AfterJob, Job, Pod, PodGroup
 from pyroclast.lifecycle.effects import (
     CreateGroup,
     CreatePods,
@@ -22,7 +22,7 @@ from pyroclast.lifecycle.effects import (
 )
 from pyroclast.lifecycle.gang import members, pods
 from pyroclast.lifecycle.gang.members import ObservedPods
-from pyroclast.lifecycle.job import job_events, tracked_pods
+from pyroclast.lifecycle.job import after, job_events, tracked_pods
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, Remembered, RequestedAction
 from pyroclast.lifecycle.job.phase_transitions import MOVES, PROGRESS, is_ending
@@ -65,6 +65,9 @@ class World:
     created: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """How often a pod was made for a name at a version and a number of retries, and is still to be accounted for."""
     trace: list[JobPhase] = field(default_factory=list)
+    earlier: str | None = None
+    """The phase of the Job after which the Job runs; None when that does not exist."""
+    departed: dict[str, str] = field(default_factory=dict)
 
     # what the controller does
 
@@ -101,7 +104,12 @@ class World:
         ended = ((each.task, iter((int(each.pod.rpartition("-")[2]),))) for each in self.memory.successes)
         job = members.named(self.job)
         seen = ObservedPods.of(job, self.pods, (*tracked_pods.succeeded(job).items(), *ended))
-        return JobFacts(job, self.now, seen, self.group, queue(), marks=MARKS, orders=orders, memory=self.memory)
+        there = () if self.earlier is None else (AfterJob(name="build", uid="b", phase=self.earlier),)
+        before = {"earlier": (there,), "departed": self.departed} if self.job.spec.after else {}
+        return JobFacts(job, self.now, seen, self.group, queue(), marks=MARKS, orders=orders, memory=self.memory, **before)
+
+    def is_held(self) -> bool:
+        return self.job.spec.suspend or (after.is_waiting(self.job) and self.job.status.state.phase in after.BEFORE)
 
     def apply(self, effect):
         match effect:
@@ -113,6 +121,7 @@ class World:
                 self.remember(prepared=0, removed=True)
             case CreateGroup(manifest):
                 assert self.group is None
+                assert not self.is_held(), "the PodGroup of a Job that is held"
                 self.made += 1
                 meta = {**manifest["metadata"], "uid": f"g{self.made}"}
                 self.group = decode({**manifest, "metadata": meta, "status": {"phase": "Pending"}}, PodGroup)
@@ -152,6 +161,7 @@ class World:
                 raise AssertionError(effect)
 
     def _create(self, slot) -> None:
+        assert not self.is_held(), "pods of a Job that is held"
         assert self.group is not None
         assert self.group.status.phase is not PodGroupPhase.PENDING, "pods before the gang was let in"
         spec = next(each for each in self.job.spec.tasks if each.name == slot.task)
@@ -260,6 +270,11 @@ class World:
         if self.group is not None and self.group.status.phase is PodGroupPhase.PENDING:
             status = msgspec.structs.replace(self.group.status, phase=PodGroupPhase.INQUEUE)
             self.group = msgspec.structs.replace(self.group, status=status)
+
+    def suspend(self, suspended: bool) -> None:
+        spec = msgspec.structs.replace(self.job.spec, suspend=suspended)
+        meta = msgspec.structs.replace(self.job.metadata, generation=self.job.metadata.generation + 1)
+        self.job = msgspec.structs.replace(self.job, spec=spec, metadata=meta)
 
     def scale(self, sizes: dict[str, int]) -> None:
         tasks = tuple(

@@ -135,6 +135,7 @@ class FlowSpec(Wire, frozen=True, kw_only=True):
     parameters: Mapping[str, Any] = {}
     job_retain_policy: RetainPolicy = RetainPolicy.RETAIN
     failure_policy: FailurePolicy = FailurePolicy.CONTINUE
+    suspend: bool = False
 
 
 class RunningHistory(Wire, frozen=True, kw_only=True, omit_defaults=True):

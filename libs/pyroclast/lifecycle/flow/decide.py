@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from pyroclast.api.enums import FailurePolicy, FlowPhase, FlowReason, JobPhase, RetainPolicy
-from pyroclast.api.keys import FLOW_FINALIZER
+from pyroclast.api.keys import FLOW_FINALIZER, FLOW_SUSPENDED
 from pyroclast.api.records import FlowState, FlowStatus
 from pyroclast.lifecycle.effects import Notice, normal, warning
 from pyroclast.lifecycle.flow.choices import is_missing, wants_exit_codes
@@ -23,6 +23,7 @@ from pyroclast.lifecycle.flow.facts import (
     FlowFacts,
     ReleaseFlow,
     Report,
+    SuspendJob,
 )
 from pyroclast.lifecycle.flow.judge import judge
 from pyroclast.lifecycle.flow.next_starts import HELP, Obstacle, Starts, is_blocked, plan_starts
@@ -73,6 +74,8 @@ def decide(facts: FlowFacts) -> FlowDecision:
             if job.status.state.phase in _AT_WORK and not job.metadata.is_terminating and job.metadata.uid not in facts.cancelled
         ]
 
+    effects = [*effects, *_suspensions(facts)]
+
     def report() -> Report:
         status = facts.flow.status if is_emptied else status_of(facts, states, starts.obstacles, following)
         return Report(status, (*_notices(facts, states, status), *_refusals(facts, starts.obstacles)))
@@ -103,6 +106,19 @@ def _terminate(facts: FlowFacts) -> FlowDecision:
     return FlowDecision(
         tuple(_deletions(facts)) if facts.jobs else (ReleaseFlow(),), lambda: Report(status), FlowPhase.TERMINATING
     )
+
+
+def _suspensions(facts: FlowFacts) -> list[Effect]:
+    """Return the effects that suspend the Jobs of a suspended flow, and resume those that were suspended together with it."""
+    wanted = facts.flow.spec.suspend
+    return [
+        SuspendJob(name, job.metadata.uid, wanted)
+        for name, job in facts.jobs.items()
+        if job.status.state.phase in _AT_WORK
+        and not job.metadata.is_terminating
+        and job.spec.suspend is not wanted
+        and (wanted or job.metadata.annotations.get(FLOW_SUSPENDED) == "true")
+    ]
 
 
 def _deletions(facts: FlowFacts) -> list[Effect]:

@@ -221,7 +221,16 @@ class CancelJob:
     uid: str
 
 
-Effect: TypeAlias = AddFinalizer | ReleaseFlow | CreateJob | DeleteJob | CancelJob
+@dataclass(frozen=True, slots=True)
+class SuspendJob:
+    """Suspend the Job with this UID together with its flow, or resume it if `suspended` is false."""
+
+    name: str
+    uid: str
+    suspended: bool
+
+
+Effect: TypeAlias = AddFinalizer | ReleaseFlow | CreateJob | DeleteJob | CancelJob | SuspendJob
 
 
 @dataclass(frozen=True, slots=True)

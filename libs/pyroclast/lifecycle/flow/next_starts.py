@@ -56,8 +56,12 @@ class Starts:
 
 
 def plan_starts(facts: FlowFacts, states: States) -> Starts:
-    """Plan each wanted Job independently of the others."""
+    """Plan each wanted Job independently of the others. A suspended flow starts none."""
     starts = Starts()
+    if facts.flow.spec.suspend:
+        wanted = (unit.name for state in states.values() for unit in state.wanted)
+        starts.obstacles |= dict.fromkeys(wanted, Obstacle(FlowReason.SUSPENDED, "the flow is suspended"))
+        return starts
     for name, state in states.items():
         for unit in state.wanted:
             _plan(facts, facts.graph.nodes[name], unit, state, starts)

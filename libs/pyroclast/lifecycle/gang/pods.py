@@ -14,7 +14,7 @@ import msgspec
 from pyroclast.api import keys
 from pyroclast.api.records import Job, JobVolume, Task
 from pyroclast.api.types import JOBS
-from pyroclast.lifecycle.gang import members
+from pyroclast.lifecycle.gang import ends, members
 from pyroclast.lifecycle.merging import controller_reference
 
 _DEFAULT_TASK: Final = "default"
@@ -37,6 +37,10 @@ def build(job: Job, task: Task, index: int, *, forwarding: bool = False) -> dict
     if not spec.get("priorityClassName") and job.spec.priority_class_name:
         spec["priorityClassName"] = job.spec.priority_class_name
     _mount_volumes(job, name, spec)
+    ending = ends.announced(job)
+    if variables := ends.variables(ending):
+        for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+            container["env"] = [*(container.get("env") or ()), *variables]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -44,7 +48,7 @@ def build(job: Job, task: Task, index: int, *, forwarding: bool = False) -> dict
             "name": name,
             "namespace": job.metadata.namespace,
             "labels": {**(meta.get("labels") or {}), **_labels(job, task, index, forwarding=forwarding)},
-            "annotations": {**(meta.get("annotations") or {}), **_annotations(job, task, index, forwarding=forwarding)},
+            "annotations": {**(meta.get("annotations") or {}), **_annotations(job, task, index, forwarding=forwarding), **ending},
             "ownerReferences": [controller_reference(JOBS, job.metadata)],
         },
         "spec": spec,

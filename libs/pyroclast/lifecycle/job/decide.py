@@ -89,7 +89,7 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
     begins, asked = restarts.begins(facts.job, facts.now), facts.memory.asked_since
     times = [response.due for response in pending.later]
     times += [begins] if begins is not None else []
-    times += run_time.ends(facts)
+    times += run_time.due(facts)
     times += [at] if (at := arrays.replacement_at(facts)) is not None and step.conclusive else []
     times += [asked + seating.ANSWER_SECONDS] if asked is not None and not _is_late(facts) else []
     times += [facts.now] if holds.is_released_by(facts, following) else []

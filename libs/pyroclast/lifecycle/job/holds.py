@@ -55,6 +55,8 @@ def suspension(facts: JobFacts) -> RequestedAction | None:
     job, phase = facts.job, facts.job.status.state.phase
     if not job.spec.suspend or phase not in (*_BEFORE, JobPhase.RUNNING, JobPhase.RESTARTING):
         return None
+    if phase is JobPhase.RESTARTING and job.status.retry_count >= job.spec.max_retry:
+        return None  # the Job fails, as it has no retries left
     living = any(number and not state.is_finished for state, number in facts.pods.numbers.items())
     if phase in _BEFORE and facts.group is None and not living:
         return None

@@ -15,15 +15,16 @@ from pyroclast.api import keys
 from pyroclast.api.enums import Action, JobPhase, JobReason, TimeoutPolicy
 from pyroclast.api.person_limits import PersonLimitsError, class_of, person_of, read_person_limits
 from pyroclast.api.records import Job, JobStatus
+from pyroclast.lifecycle.gang import ends
 from pyroclast.lifecycle.job.facts import JobFacts, RequestedAction
 from pyroclast.lifecycle.job.phase_transitions import Change
-from pyroclast.lifecycle.times import duration_seconds, format_time, lenient_seconds, parse_time
+from pyroclast.lifecycle.times import format_time, lenient_seconds, parse_time
 from pyroclast.resources import durations
 
 _ALIVE = (JobPhase.NEW, JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING)
 
 
-def ends(facts: JobFacts) -> list[float]:
+def due(facts: JobFacts) -> list[float]:
     """Return the future times at which a limit of the Job is over, in seconds since the epoch."""
     return [at for at, _ in _limits(facts) if at > facts.now]
 
@@ -51,17 +52,6 @@ def with_start(facts: JobFacts, following: JobStatus) -> JobStatus:
     return msgspec.structs.replace(following, start_time=start)
 
 
-def deadline_of(job: Job) -> float | None:
-    """Return the deadline of `job` in seconds since the epoch; None without a deadline, or with an invalid one."""
-    text, created = job.spec.deadline, job.metadata.creation_timestamp
-    if not text:
-        return None
-    try:
-        return parse_time(text) if "T" in text.upper() else parse_time(created or "") + duration_seconds(text)
-    except ValueError:
-        return None
-
-
 def _driver_alive_until(job: Job) -> float | None:
     try:
         return parse_time(job.metadata.annotations.get(keys.DRIVER_ALIVE_UNTIL, ""))
@@ -72,7 +62,7 @@ def _driver_alive_until(job: Job) -> float | None:
 def _limits(facts: JobFacts) -> Iterator[tuple[float, RequestedAction | Change]]:
     """Yield the end of each time that the Job may take, and what happens at that end."""
     spec, began = facts.job.spec, _began(facts)
-    if (deadline := deadline_of(facts.job)) is not None and facts.job.status.state.phase in _ALIVE:
+    if (deadline := ends.deadline_of(facts.job)) is not None and facts.job.status.state.phase in _ALIVE:
         yield deadline, Change(JobPhase.FAILED, JobReason.DEADLINE, f"its deadline {spec.deadline} has passed")
     if (alive := _driver_alive_until(facts.job)) is not None and facts.job.status.state.phase in _ALIVE:
         message = (

@@ -96,7 +96,7 @@ class Launcher:
         scratch.mkdir(parents=True, exist_ok=True)
         return {
             "argv": argv,
-            "env": variables,
+            "env": variables | ({"VC_SIGNAL_BY": "node"} if "VC_SIGNAL" in variables else {}),
             "cwd": cwd,
             "hostname": (pod.spec.hostname or pod.metadata.name)[:_LONGEST_HOSTNAME],
             "mounts": mounts,

@@ -20,6 +20,7 @@ import structlog
 from pyroclast.api.types import Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client
+from pyroclast.lifecycle.gang import ends
 from pyroclast_standalone.nodes import records
 from pyroclast_standalone.nodes.capacity import Refusal
 from pyroclast_standalone.nodes.environment import ConfigurationError, Place
@@ -223,6 +224,7 @@ class ProcessRuntime:
         self._watch(pod, container, process.pid, process)
         await self._until_started(life.uid, container, process)
         self._take(pod.key, life.uid, container.name, container.restarts)
+        self._arm(pod, life, container, self._now())
         return execution
 
     async def resume(self, pod: records.Pod, life: PodLife, container: ContainerLife, started_at: float) -> Execution:
@@ -235,7 +237,16 @@ class ProcessRuntime:
         if running is not None and is_shim(running.shim):
             self._watch(pod, container, running.shim, None)
         self._take(pod.key, life.uid, container.name, container.restarts)
+        self._arm(pod, life, container, started_at)
         return execution
+
+    def _arm(self, pod: records.Pod, life: PodLife, container: ContainerLife, began: float) -> None:
+        """Send the container the signal that its Job asks for before its end, unless the time for that is over."""
+        found = ends.signal_of(pod.metadata.annotations, began)
+        number = getattr(signal, f"SIG{found[1]}", None) if found is not None else None
+        if found is not None and isinstance(number, signal.Signals) and (pause := found[0] - self._now()) > 0:
+            run = life.uid, container.name, container.restarts
+            asyncio.get_running_loop().call_later(pause, self._signal, *run, number)
 
     async def terminate(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> None:
         """Run the preStop hook, then send SIGTERM to the container's processes."""
