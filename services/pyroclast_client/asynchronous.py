@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import secrets
+import sys
 import warnings
 from collections.abc import Sequence
 from functools import partial
@@ -20,13 +22,13 @@ from pyroclast.rules import jobs as rules
 from pyroclast.rules.verdicts import applied
 from pyroclast_client import errors
 from pyroclast_client.checking import Fit, checked_job, fit_of
-from pyroclast_client.compilation import Compiled, Surroundings, compiled
+from pyroclast_client.compilation import IMAGE_VARIABLE, Compiled, Surroundings, compiled
 from pyroclast_client.documents import EXECUTOR, SUBMISSION, Document, Submittable, documents_of, fresh_name, label_of
 from pyroclast_client.flow_compilation import CompiledFlow, FlowCall
 from pyroclast_client.flow_handles import AsyncFlow
 from pyroclast_client.handles import AsyncJob
-from pyroclast_client.options import Call, SweepCall
-from pyroclast_client.sessions import Session, alive_until, here, user_of
+from pyroclast_client.options import Call, SweepCall, TaskOptions
+from pyroclast_client.sessions import NodeFacts, Session, alive_until, here, node_facts, user_of
 from pyroclast_client.submission import create, create_job, give_to, key_of_secret, make_secret, remove_secret
 from pyroclast_client.sweeps import AsyncSweep
 from pyroclast_client.translation import translating
@@ -34,6 +36,8 @@ from pyroclast_client.translation import translating
 R = TypeVar("R")
 
 STEM: Final = "job"
+HERE: Final = "local"
+"""An image that is not used: the nodes run the interpreter of this machine."""
 
 
 class AsyncClient:
@@ -60,7 +64,8 @@ class AsyncClient:
     ) -> None:
         self._context, self._namespace = context or "", namespace or ""
         self.queue, self.image, self.store, self._kubeconfig = queue, image, store, kubeconfig or ""
-        self.python = "python3"
+        self.python = ""
+        self._facts: NodeFacts | None = None
         self.env: dict[str, str] = {}
         self._session: Session | None = None
         self._config: ClusterConfig | None = None
@@ -141,6 +146,7 @@ class AsyncClient:
         if isinstance(anything, Call):
             return await self._submit_call(anything, name or fresh_name(anything.name), dry_run=dry_run)
         if isinstance(anything, FlowCall):
+            await self.look_around()
             anything = self.compiled_flow(anything)
         if isinstance(anything, CompiledFlow):
             return await self._submit_flow(anything)
@@ -161,10 +167,29 @@ class AsyncClient:
 
     @property
     def surroundings(self) -> Surroundings:
-        """The namespace and defaults that this client adds to the calls of functions."""
-        return Surroundings(self.namespace, self.queue, self.image, self.store, self.python, self.env)
+        """The namespace and defaults that this client adds to the calls of functions. Call `look_around` before."""
+        facts = self._facts or NodeFacts()
+        image = self.image or (os.environ.get(IMAGE_VARIABLE) or HERE if facts.is_here else None)
+        python = self.python or (sys.executable if facts.is_here else "python3")
+        folder = os.getcwd() if facts.is_here else ""
+        return Surroundings(self.namespace, self.queue, image, self.store, python, self.env, facts.products, folder)
+
+    async def look_around(self, options: TaskOptions | None = None) -> None:
+        """Learn from the nodes whether they are this machine or only simulated, and for a type of GPUs, which types there are."""
+        needs_all = options is not None and bool(options.gpu_type)
+        if self._facts is not None and not (needs_all and not self._facts.products):
+            return
+        with translating("the nodes"):
+            facts = await node_facts((await self.session()).kube, all_nodes=needs_all)
+        if facts.is_simulated and self._facts is None:
+            text = "the nodes of this cluster only pretend to run commands, so functions have no result"
+            warnings.warn(
+                f"{text}; `pyroclast up` without --nodes runs them on this machine", errors.PyroclastWarning, stacklevel=2
+            )
+        self._facts = facts
 
     async def _submit_call(self, call: Call[R], name: str, *, dry_run: bool = False) -> AsyncJob[R]:
+        await self.look_around(call.options)
         # pickling runs code of the user, which may use a client: never in an event loop
         made = await asyncio.to_thread(compiled, call.function, [call.arguments], call.options, self.surroundings, name=name)
         return await self.submit_compiled(made, dry_run=dry_run)
@@ -172,6 +197,7 @@ class AsyncClient:
     async def _submit_sweep(self, call: SweepCall[R], name: str, *, dry_run: bool = False) -> AsyncSweep[R]:
         """Submit a sweep as Jobs of at most a thousand pods each."""
         sweep = AsyncSweep(self, call)
+        await self.look_around(call.options)
         await sweep.start(range(len(call.arguments)), name, dry_run=dry_run)
         return sweep
 
@@ -211,6 +237,7 @@ class AsyncClient:
             NoCluster: the scheduler, which alone can try the Job, gives no answer.
         """
         if isinstance(anything, Call):
+            await self.look_around(anything.options)
             made = compiled(anything.function, [anything.arguments], anything.options, self.surroundings, name=anything.name)
             document = self.prepared(made.job)
         else:
@@ -233,6 +260,7 @@ class AsyncClient:
     async def submit_part(self, call: SweepCall[R], indices: Sequence[int], name: str, *, dry_run: bool = False) -> AsyncJob[R]:
         """Submit one Job for some indices of a sweep."""
         arguments = [call.arguments[index] for index in indices]
+        await self.look_around(call.options)
         options, around = call.options, self.surroundings
         made = await asyncio.to_thread(
             compiled, call.function, arguments, options, around, name=name, is_sweep=True, executor=call.executor

@@ -38,7 +38,7 @@ IMAGE_VARIABLE: Final = "PYROCLAST_IMAGE"
 class Surroundings:
     """The namespace that a client adds to a call, and its defaults for options that are not set.
 
-    `products` are the values of the label of GPU products in the cluster.
+    `products` are the values of the label of GPU products in the cluster. `folder` is the working folder of pods on this machine.
     """
 
     namespace: str
@@ -48,6 +48,7 @@ class Surroundings:
     python: str = "python3"
     env: Mapping[str, str] = field(default_factory=dict)
     products: tuple[str, ...] = ()
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,8 @@ def pod_template(
         "volumeMounts": mounts,
         "terminationMessagePath": TERMINATION_LOG,
     }
+    if surroundings.folder:
+        container["workingDir"] = surroundings.folder
     if resources := _resources(options):
         container["resources"] = resources
     spec: dict[str, Any] = {"restartPolicy": "Never", "containers": [container], "volumes": volumes}

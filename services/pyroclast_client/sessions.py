@@ -6,18 +6,21 @@ import asyncio
 import os
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
+import orjson
 import structlog
 
 from pyroclast.api.keys import DRIVER_ALIVE_UNTIL
-from pyroclast.api.types import JOBS, SELF_SUBJECT_REVIEWS, Key, ResourceType
+from pyroclast.api.types import JOBS, NODES, SELF_SUBJECT_REVIEWS, Key, ResourceType
 from pyroclast.kube.basics.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.lifecycle.times import format_time
 from pyroclast.runtime import logs
-from pyroclast_client.compilation import Compiled, Surroundings
+from pyroclast_client.compilation import GPU_PRODUCT, Compiled, Surroundings
 from pyroclast_client.errors import PyroclastWarning
 from pyroclast_client.loops import end
 from pyroclast_client.orphans import PendingSecrets, remove_orphans
@@ -29,6 +32,7 @@ MAX_ATTEMPTS: Final = 4  # few, because a person waits
 CLOSE_SECONDS: Final = 0.05
 ALIVE_SECONDS: Final = 180
 BEAT_SECONDS: Final = 50.0  # so that two renewals may fail
+PROCESSES, SIMULATED = "pyroclast://process", "pyroclast://simulated"
 USER_AGENT: Final = "pyroclast-client"
 
 
@@ -104,6 +108,36 @@ class Session:
         self._watchers.clear()
         await self.kube.__aexit__(None, None, None)
         await asyncio.sleep(CLOSE_SECONDS)  # TLS connections close in the event loop, which may end now
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What the nodes of a cluster say.
+
+    Attributes:
+        is_simulated: the nodes only pretend to run commands.
+        is_here: the nodes run commands as processes of this machine.
+        products: the values of the label of GPU products.
+    """
+
+    is_simulated: bool = False
+    is_here: bool = False
+    products: tuple[str, ...] = ()
+
+
+async def node_facts(kube: Client, *, all_nodes: bool) -> NodeFacts:
+    """Return what one node, or all nodes, say. An account that may not read nodes learns nothing."""
+    try:
+        if all_nodes:
+            nodes, _ = await kube.list(NODES)
+        else:
+            nodes = orjson.loads(await kube.list_page(NODES, "", {"limit": "1"})).get("items") or []
+    except Forbidden:
+        return NodeFacts()
+    runtimes = {((node.get("status") or {}).get("nodeInfo") or {}).get("containerRuntimeVersion") for node in nodes}
+    is_near = urlsplit(kube.config.server).hostname in {"127.0.0.1", "localhost", "::1"}
+    products = {(node["metadata"].get("labels") or {}).get(GPU_PRODUCT, "") for node in nodes} - {""}
+    return NodeFacts(SIMULATED in runtimes, is_near and PROCESSES in runtimes, tuple(sorted(products)))
 
 
 def alive_until(kube: Client) -> str:

@@ -106,6 +106,7 @@ class Client:
         See `AsyncClient.submit`.
         """
         if isinstance(anything, FlowCall):
+            run(self.asynchronous.look_around())
             anything = self.asynchronous.compiled_flow(anything)
         made = cast(
             "AsyncJob[Any] | AsyncSweep[Any] | AsyncFlow[Any]",

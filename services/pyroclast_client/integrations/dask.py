@@ -19,6 +19,7 @@ from distributed.deploy.spec import ProcessInterface, SpecCluster
 from pyroclast_client import defaults
 from pyroclast_client.compilation import command_job
 from pyroclast_client.documents import fresh_name
+from pyroclast_client.loops import run
 from pyroclast_client.options import TaskOptions, options_of
 
 if TYPE_CHECKING:
@@ -121,7 +122,8 @@ class _Jobs:
 
     def _submit(self, scheduler: str, names: set[int]) -> Job[Any]:
         own = self._client.asynchronous
-        python = self._options.python or own.python
+        run(own.look_around(self._options))
+        python = self._options.python or own.surroundings.python
         command = [python, "-m", "distributed.cli.dask_worker", scheduler, *self._arguments]
         around, name = own.surroundings, fresh_name(self._stem)
         document = command_job(command, self._options, around, name=name, policies=AGAIN)

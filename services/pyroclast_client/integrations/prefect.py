@@ -63,6 +63,7 @@ class PyroclastWorker(BaseWorker[PyroclastConfiguration, PyroclastVariables, Pyr
         async with _client(configuration) as client:
             names = ("cpu", "memory", "gpus", "priority", "mounts", "secrets", "ttl")
             options = options_of({**{name: getattr(configuration, name) for name in names}, "env": configuration.env})
+            await client.look_around(options)
             command = shlex.split(configuration.command or "")
             body = command_job(command, options, client.surroundings, name=fresh_name(configuration.name or flow_run.name))
             handle = await client.submit(body)

@@ -23,6 +23,7 @@ from pyroclast_client.compilation import command_job
 from pyroclast_client.documents import Document, fresh_name
 from pyroclast_client.handles import COMPLETED
 from pyroclast_client.jobs import Job
+from pyroclast_client.loops import run
 from pyroclast_client.options import TaskOptions, options_of
 from pyroclast_client.synchronous import Client
 
@@ -67,6 +68,7 @@ class Executor(RemoteExecutor):  # type: ignore[misc]  # see above
         """Submit a Snakemake job."""
         options = options_for(job.threads, job.resources, self._mounts)
         command = ["bash", "-c", self.format_job_exec(job)]
+        run(self._client.asynchronous.look_around(options))
         body = command_job(command, options, self._client.asynchronous.surroundings, name=fresh_name(job.name))
         if (gang := int(job.resources.get("gang") or 1)) > 1:
             body = with_workers(body, gang - 1, self._worker_command)

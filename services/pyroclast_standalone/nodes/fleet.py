@@ -35,6 +35,7 @@ class Shape:
     host_ip: str
     port: int  # port of the kubelet endpoint
     is_machine: bool = False  # whether it is the size of this machine, which may have changed since the last start
+    runtime: str = "simulated"  # or "process"
 
 
 def node_object(name: str, fleet: str, shape: Shape, now: float) -> Json:
@@ -70,7 +71,7 @@ def node_status(name: str, shape: Shape, state: NodeState, known: records.Node |
         "nodeInfo": {
             "architecture": "amd64",
             "bootID": name,
-            "containerRuntimeVersion": f"pyroclast://{'processes' if shape.is_machine else 'simulated'}",
+            "containerRuntimeVersion": f"pyroclast://{shape.runtime}",
             "kernelVersion": "simulated",
             "kubeProxyVersion": "",
             "kubeletVersion": "v1.36.0-pyroclast",

@@ -142,7 +142,7 @@ class NodesSettings(ServiceSettings):
         fixed = {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods), "ephemeral-storage": "100Gi"}
         resources = fixed | (machine.resources if machine else {}) | _mapping(self.resource)
         labels = (machine.labels if machine else {}) | _mapping(self.label)
-        return Shape(resources, labels, self.node_ip, port, is_machine=machine is not None)
+        return Shape(resources, labels, self.node_ip, port, is_machine=machine is not None, runtime=self.mode)
 
 
 def _mapping(pairs: tuple[str, ...]) -> dict[str, str]:

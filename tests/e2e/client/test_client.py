@@ -44,6 +44,13 @@ def test_client_submits_waits_for_explains_and_deletes_a_job_and_reads_its_logs(
     wait_until(lambda: not client.jobs(), "the Job to go")
 
 
+def test_simulated_nodes_are_named_before_a_function_has_no_result(client: pc.Client) -> None:
+    call = pc.task(image="py", cpu="10m")(abs).call(-1)
+    with pytest.warns(errors.PyroclastWarning, match="only pretend to run commands"):
+        client.submit(call, dry_run=True)
+    client.submit(call, dry_run=True)  # once
+
+
 def test_fits_predicts_placement_without_creating_a_job(client: pc.Client) -> None:
     assert client.fits(job())
     found = client.fits(job(cpu="9000", queue="default"))

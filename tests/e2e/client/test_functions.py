@@ -704,3 +704,13 @@ def test_a_job_until_driver_ends_with_its_program_and_an_executor_is_found_again
         found.wait(60)
     (of_executor,) = local.jobs(executor="nightly")
     assert of_executor.results() == [1]
+
+
+def test_on_nodes_of_this_machine_a_function_runs_here_without_an_image(
+    local: pc.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data.txt").write_text("here")
+    monkeypatch.chdir(tmp_path)
+    with pc.Client(kubeconfig=local.kubeconfig):
+        job = pc.task(cpu="10m")(lambda: (sys.executable, Path("data.txt").read_text())).run()
+        assert job.result(200) == (sys.executable, "here")
