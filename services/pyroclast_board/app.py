@@ -53,13 +53,16 @@ async def run(service: Service, settings: BoardSettings) -> None:
         Recorder(settings.recorder_url, settings.recorder_token_file) as recorder,
         Scheduler(settings.scheduler_url, settings.scheduler_token_file) as scheduler,
     ):
-        pages = Pages(cluster, Details(client), recorder, scheduler, templates, trace_url=settings.trace_url)
+        pages = Pages(
+            cluster, Details(client), recorder, scheduler, templates, trace_url=settings.trace_url, runbooks=settings.runbooks
+        )
         streams = Streams(pages.page, lambda: cluster.generation, metrics, settings.most_streams)
         most = settings.most_streams
         server = BoardServer(pages, streams, viewers, templates, metrics=metrics, most_streams=most, tls=tls)
         await service.synced()
         service.spawn("natives", follow_natives(client, cluster.natives, partial(service.watch, is_needed=False)))
         service.spawn("leases", cluster.follow_leases())
+        service.spawn("health", cluster.follow_health())
         service.spawn("streams", streams.run())
         await server.start(settings.page_address)
         try:

@@ -69,6 +69,9 @@ class WaitingJobs(Collector):
             families["below"].add_metric((name,), is_below_guarantee(queue))
         for lease, held in dict(self._cluster.services or {}).items():
             families["leases"].add_metric((lease,), held)
+        for each in self._cluster.health:
+            if each["state"] != "unknown":
+                families["problem"].add_metric((each["check"],), each["state"] == "wrong")
         return families.values()
 
 
@@ -126,6 +129,7 @@ def _families() -> dict[str, GaugeMetricFamily]:
         "oldest": ("pyroclast_oldest_waiting_seconds", "How long the oldest Job waits", ("queue",)),
         "unexamined": ("pyroclast_longest_unexamined_seconds", "How long the scheduler has not looked at a Job", ("queue",)),
         "below": ("pyroclast_queue_below_guarantee", "1 while a queue has less than it is guaranteed", ("queue",)),
+        "problem": ("pyroclast_problem", "1 while a check of the health of the services finds a problem", ("check",)),
         "leases": ("pyroclast_lease_held", "1 while somebody leads by a Lease of the services", ("lease",)),
     }
     return {key: GaugeMetricFamily(name, text, labels=labels) for key, (name, text, labels) in gauges.items()}

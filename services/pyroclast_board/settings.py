@@ -61,10 +61,11 @@ class BoardSettings(ServiceSettings):
     trace_url: str = Field(
         "", description="URL of the page of a trace, with {trace} for its id, such as https://grafana.example.org/trace/{trace}"
     )
+    runbooks: str = Field("", description="URL of the page that says for each alert what helps; empty: no links")
     lease_namespace: str = Field("volcano-system", description="namespace of the Leases of the services")
     most_streams: int = Field(500, ge=1, le=10_000, description="most pages with live updates at the same time")
 
-    @field_validator("recorder_url", "scheduler_url")
+    @field_validator("recorder_url", "scheduler_url", "runbooks")
     @classmethod
     def _is_url(cls, url: str) -> str:
         if url and (urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).netloc):

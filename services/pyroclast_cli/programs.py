@@ -49,6 +49,7 @@ PLACES: Final = {
     "fits": (f"{VIEWS}.fits", "FITS"),
     "what-if": (f"{VIEWS}.fits", "WHAT_IF"),
     "order": (f"{VIEWS}.waiting", "ORDER"),
+    "doctor": (f"{VIEWS}.doctor", "DOCTOR"),
     "queues": (f"{VIEWS}.queues", "QUEUES_VIEW"),
     "nodes": (f"{VIEWS}.nodes", "NODES_VIEW"),
     "tree": (f"{VIEWS}.timeline", "TREE"),
@@ -71,7 +72,7 @@ PLACES: Final = {
 SECTIONS: Final = {
     "Jobs Now": ("waiting", "running", "explain", "why", "order", "logs", "wait", "timeline", "tree", "flow", "top", "ui"),
     "Before You Submit": ("fits", "what-if", "lint"),
-    "Cluster": ("queues", "budget", "limits", "nodes"),
+    "Cluster": ("doctor", "queues", "budget", "limits", "nodes"),
     "Past Jobs and Usage": ("history", "efficiency", "report"),
     "Command Line": ("commands", "completion"),
 }

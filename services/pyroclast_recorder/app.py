@@ -156,6 +156,11 @@ class Recorder:
         faults = (self.unready(), self._writer.complaint, *(stream.complaint for stream in self._streams))
         return next(filter(None, faults), None)
 
+    def problem(self) -> tuple[str, str] | None:
+        """Return the name of the check that fails and why, for the Lease."""
+        complaint = self.complaint()
+        return None if complaint is None else ("database", complaint)
+
     async def record(self, _: int) -> None:
         """Watch the API server and write rows, until cancelled. Raises StartFailure: the schema of the database is unknown."""
         tracer = JobTracer(self._database, self._traces) if self._traces and self._traces.are_taken else None
@@ -305,7 +310,7 @@ async def run(service: Service, settings: RecorderSettings) -> None:
     try:
         await service.synced()
         service.spawn("standing-by", recorder.stand_by())
-        service.spawn("leading", lead(client, settings, recorder.record, events))
+        service.spawn("leading", lead(client, settings, recorder.record, events, problem=recorder.problem))
         await service.forever()
     finally:
         await server.stop()

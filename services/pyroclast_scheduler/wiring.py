@@ -185,8 +185,8 @@ async def main(service: Service) -> None:
 
     name = settings.leader_elect_resource_name if ring is None else f"{settings.leader_elect_resource_name}-{ring.index}"
     lease = settings.model_copy(update={"leader_elect_resource_name": name})  # all members of a ring work at the same time
-    served = {SCHEDULER_NAMES: ",".join(settings.scheduler_name)}
-    service.spawn("leader", lead(client, lease, decide, recorder, annotations=served, metrics=service.metrics))
+    leading = partial(lead, annotations={SCHEDULER_NAMES: ",".join(settings.scheduler_name)}, problem=file.problem)
+    service.spawn("leader", leading(client, lease, decide, recorder, metrics=service.metrics))
 
 
 def _configuration_file(

@@ -26,6 +26,12 @@ FAILURES_BEFORE: Final = "pyroclast.dev/failures-before"  # how often earlier po
 # api/commands.py. Controllers carry out no Command without it. The JobFlow controller writes it on its own Commands for Jobs.
 AUTHORIZED_FOR: Final = "pyroclast.dev/authorized-for"
 
+# What a service says of itself: on its Lease its version, and its problem as `CHECK SINCE TEXT` (empty for none); on each webhook
+# configuration, how many of them admission serves.
+SERVICE_VERSION: Final = "pyroclast.dev/version"
+SERVICE_PROBLEM: Final = "pyroclast.dev/problem"
+WEBHOOKS: Final = "pyroclast.dev/webhooks"
+
 # Queues; only in Pyroclast
 QUEUE_NAMESPACES: Final = "pyroclast.dev/namespaces"  # the only namespaces that may use the queue, separated by commas
 QUEUE_PERSON_LIMITS: Final = "pyroclast.dev/person-limits"  # in JSON, see api/person_limits.py

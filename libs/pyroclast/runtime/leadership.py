@@ -11,12 +11,14 @@ import contextlib
 import socket
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import datetime
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, Self
 
 import structlog
 
+from pyroclast.api import keys
 from pyroclast.api.records.meta import ObjectRecord, Wire
 from pyroclast.api.types import DEPLOYMENTS, LEASES, Key
 from pyroclast.kube.basics.errors import KubeError, NotFound
@@ -27,6 +29,7 @@ from pyroclast.kube.lease.lease import LeaseLost
 from pyroclast.kube.lease.record import LeaseView, Watcher
 from pyroclast.kube.lease.shards import ShardLeases
 from pyroclast.kube.watch.informer import Informer
+from pyroclast.lifecycle.times import format_time
 from pyroclast.runtime.settings import LeaderElectionSettings
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ LONG_AGO_SECONDS: Final = 120.0
 """Seconds: a Lease whose last renewal is older, by the clock of the API server, counts as abandoned at once."""
 
 LOOK_SECONDS: Final = 5.0
+LONGEST_PROBLEM: Final = 1024
 STANDS_ASIDE: Final = (
     "pyroclast_stands_aside",
     "Whether another program does the work of this service, which therefore does nothing",
@@ -170,6 +174,39 @@ def identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
+class Reports(Mapping[str, str]):
+    """The annotations of a Lease in which its holder reports its version, and its problem since when; read at each renewal.
+
+    `given`: further annotations. `find` returns the name of the check that fails and why; None while the service works well.
+    """
+
+    def __init__(
+        self, given: Mapping[str, str] | None, find: Callable[[], tuple[str, str] | None], now: Callable[[], float]
+    ) -> None:
+        self._given = {**(given or {}), keys.SERVICE_VERSION: version("pyroclast"), keys.SERVICE_PROBLEM: ""}
+        self._find, self._now = find, now
+        self._since = ("", "")
+
+    def __getitem__(self, name: str) -> str:
+        return self._problem() if name == keys.SERVICE_PROBLEM else self._given[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._given)
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def _problem(self) -> str:
+        found = self._find()
+        if found is None:
+            self._since = ("", "")
+            return ""
+        check, text = found
+        if self._since[0] != check:
+            self._since = (check, format_time(self._now()))
+        return f"{check} {self._since[1]} {' '.join(text.split())}"[:LONGEST_PROBLEM]
+
+
 def shard_leases(
     client: Client,
     settings: LeaderElectionSettings,
@@ -198,18 +235,19 @@ async def lead(
     recorder: EventRecorder | None = None,
     *,
     annotations: Mapping[str, str] | None = None,
+    problem: Callable[[], tuple[str, str] | None] = lambda: None,
     metrics: CollectorRegistry | None = None,
 ) -> None:
     """Run `work(shard)` for each shard whose Lease is held; without leader election, for all shards at once.
 
     If the settings name Leases or Deployments of other programs with the same task, this function waits until none of these
-    programs works. It stops when one works again. `annotations`: the annotations that the holder sets on the Leases. Raises
-    LeaseLost: a Lease could not be renewed, or another program leads; `work` was cancelled.
+    programs works. It stops when one works again. `annotations`, `problem`: what the holder says on the Leases, see
+    `Reports`. Raises LeaseLost: a Lease could not be renewed, or another program leads; `work` was cancelled.
     """
 
     async def elected(own: Client) -> None:
         if settings.leader_elect:
-            await shard_leases(own, settings, recorder, annotations).run(work)
+            await shard_leases(own, settings, recorder, Reports(annotations, problem, client.now)).run(work)
         else:
             await asyncio.gather(*(work(shard) for shard in range(settings.leader_elect_shards)))
 

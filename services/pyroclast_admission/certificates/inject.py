@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import structlog
 
+from pyroclast.api import keys
 from pyroclast.api.records.meta import ObjectRecord, Wire
 from pyroclast.api.types import Key, ResourceType
 from pyroclast.kube.basics.errors import Conflict, Invalid, KubeError, NotFound
@@ -160,7 +161,7 @@ class BundleInjector:
         return await self._patch(configuration, [guard, *bundle], PatchKind.JSON, "bundle.injected")
 
     async def _confirm(self, configuration: Configuration) -> bool:
-        annotations = {DIGEST: _digest(self._bundle)}
+        annotations = {DIGEST: _digest(self._bundle), keys.WEBHOOKS: str(len(self.informers))}
         metadata = {"resourceVersion": configuration.metadata.resource_version, "annotations": annotations}
         return await self._patch(configuration, {"metadata": metadata}, PatchKind.MERGE, "bundle.confirmed")
 

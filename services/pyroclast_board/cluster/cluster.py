@@ -15,9 +15,11 @@ from pyroclast.api.schedulers import Schedulers, schedulers_of
 from pyroclast.api.types import HYPER_NODES, JOB_FLOWS, JOBS, LEASES, NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES, Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.health_queries import read_health
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.resources.pods import Amounts, effective
 from pyroclast.resources.quantity import ZERO
+from pyroclast.views.health import judged
 from pyroclast.views.readable import amount
 from pyroclast_board.cluster.jobs import JobTable, as_object
 from pyroclast_board.cluster.natives import native_gangs, plain_gangs
@@ -127,6 +129,7 @@ def _is_crashing(pod: ShownPod) -> bool:
 log = structlog.get_logger()
 
 LEASE_SECONDS: Final = 5.0
+HEALTH_SECONDS: Final = 10.0
 NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -153,6 +156,7 @@ class Cluster:
         self.books = NodeBooks()
         self.crashing = CrashingPods()
         self.services: dict[str, bool] | None = None
+        self.health: list[dict[str, Any]] = []
         self._inhabited: tuple[int, frozenset[str]] = (-1, frozenset())
         self._reservations: dict[Key, Reservation] = {}
         self.jobs = Informer(client, JOBS, ShownJob)
@@ -237,6 +241,20 @@ class Cluster:
                 self._serve(held, {name: name in held.live for name in sorted(own)})
             await asyncio.sleep(LEASE_SECONDS)
 
+    async def follow_health(self) -> None:
+        """Judge the health of the services until cancelled: see `pyroclast.views.health`."""
+        while True:
+            ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+            nodes: list[Mapping[str, Any]] = [
+                {"metadata": {"name": each.metadata.name}, "status": ready} if _is_ready(each) else as_object(each)
+                for each in self.nodes.values()
+            ]
+            health = judged(await read_health(self._client, nodes=nodes, may_create=False))
+            if health != self.health:
+                self.health = health
+                self.generation += 1
+            await asyncio.sleep(HEALTH_SECONDS)
+
     def _serve(self, held: Schedulers | None, services: dict[str, bool] | None) -> None:
         if self.table.serve(held) or services != self.services:
             self.services = services
@@ -254,6 +272,10 @@ class Cluster:
 
     def _changed(self, _old: object, _new: object) -> None:
         self.generation += 1
+
+
+def _is_ready(node: ShownNode) -> bool:
+    return any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
 
 
 class _Lock(msgspec.Struct, frozen=True):

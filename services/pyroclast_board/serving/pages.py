@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -16,7 +17,7 @@ from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import Details
 from pyroclast_board.cluster.jobs import JobRow
 from pyroclast_board.cluster.natives import NATIVE
-from pyroclast_board.pages.base import Page, Scope, Templates, checked
+from pyroclast_board.pages.base import Page, Scope, Section, Templates, checked
 from pyroclast_board.pages.job import job, last_lines, past_job, plain_gang, story
 from pyroclast_board.pages.jobs import jobs
 from pyroclast_board.pages.node import node
@@ -48,7 +49,10 @@ ROUTES: Final[Mapping[str, str]] = {
 
 
 class Pages:
-    """Makes the page of a path for a viewer's scope. `trace_url`: of a trace viewer, with `{trace}` for the id."""
+    """Makes the page of a path for a viewer's scope. `trace_url`: of a trace viewer, with `{trace}` for the id.
+
+    `runbooks`: the URL of the page that says for each alert what helps.
+    """
 
     def __init__(
         self,
@@ -59,7 +63,9 @@ class Pages:
         templates: Templates,
         *,
         trace_url: str = "",
+        runbooks: str = "",
     ) -> None:
+        self._runbooks = runbooks
         self.cluster, self._details, self._recorder, self.scheduler = cluster, details, recorder, scheduler
         self._templates, self._trace_url = templates, trace_url
 
@@ -75,7 +81,13 @@ class Pages:
         return used | {unquote(rest.partition("/")[0])} & self.cluster.all_namespaces
 
     async def page(self, followed: Followed) -> Page | None:
-        """Return the page. None when the page does not exist or the user may not see it."""
+        """Return the page below the strip of health. None when the page does not exist or the user may not see it."""
+        page = await self._page(followed)
+        wrong = [each for each in self.cluster.health if each["state"] == "wrong"]
+        strip = Section("health", self._templates.macro("words.html", "health")(wrong, self._runbooks))
+        return None if page is None else replace(page, sections=(strip, *page.sections))
+
+    async def _page(self, followed: Followed) -> Page | None:
         cluster, templates, scope, query = self.cluster, self._templates, followed.scope, dict(followed.query)
         first, *rest = followed.path.removeprefix("/").split("/")
         place, name = ROUTES.get("/".join((first, *("*" for _ in rest)))), unquote(rest[0]) if rest else ""

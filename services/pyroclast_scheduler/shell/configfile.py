@@ -89,6 +89,11 @@ class ConfigurationFile:
         self._warned = warned
         self._refused = refused
         self.current = parse(DEFAULT_CONFIGURATION)
+        self._refusal: str | None = None
+
+    def problem(self) -> tuple[str, str] | None:
+        """Return the name of the check that fails and why, for the Lease; None while the present file is used."""
+        return None if self._refusal is None else ("configuration", f"the configuration is refused: {self._refusal}")
 
     def load(self) -> bool:
         """Load the file. Return whether it changed since the last call. An unusable file is reported and ignored.
@@ -112,8 +117,12 @@ class ConfigurationFile:
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
             if self._is_required or (refuses_unknown and isinstance(error, UnknownName)):
                 raise StartFailure(f"file {self._path} (--scheduler-conf): {reason}") from error
+            self._refusal = f"{self._path}: {reason}"
+            if isinstance(error, OSError):
+                self._text = None  # the same text is loaded again when it is back
             self._refused(str(self._path), reason)
             return False
+        self._refusal = None
         self._announce()
         return True
 

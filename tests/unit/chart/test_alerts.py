@@ -2,16 +2,19 @@
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.unit.chart import render
+from pyroclast.views.health import CHECKS
+from tests.unit.chart import health_alerts, render
 from tests.unit.chart.test_chart import of_kind
 from tests.unit.chart.test_extras import OPERATOR
 
 OURS = 'namespace="pyroclast-system",service="pyroclast-x-service"'
 SCENARIOS = {
+    **{check.alert: {f'pyroclast_problem{{{OURS},check="{check.name}"}}': "0x60 1x240"} for check in CHECKS},
     "PyroclastServiceDown": {f'up{{{OURS},pod="a"}}': "0x300"},
     "PyroclastSchedulingFails": {f"pyroclast_cycle_failures_total{{{OURS}}}": "0+1x300"},
     "PyroclastBindsAreRefused": {f"pyroclast_bind_refusals_total{{{OURS}}}": "0+5x300"},
@@ -59,6 +62,7 @@ SCENARIOS = {
 """Series of one sample a minute that bring about each alert."""
 
 QUIET = {
+    **{f'pyroclast_problem{{{OURS},check="{check.name}"}}': "1x60 0x240" for check in CHECKS},
     f'up{{{OURS},pod="a"}}': "1x300",
     f'pyroclast_oldest_waiting_seconds{{{OURS},queue="q"}}': "4000+60x300",
     f'pyroclast_queue_below_guarantee{{{OURS},queue="q"}}': "0x300",
@@ -104,6 +108,19 @@ def promtool(*arguments):
 def test_alert_rules_pass_promtool_and_each_alert_has_a_scenario(rules):
     promtool("check", "rules", rules)
     assert alerts(rules).keys() == SCENARIOS.keys(), "each alert has a scenario"
+
+
+def test_alerts_and_list_of_the_checks_of_health_are_those_that_the_code_makes():
+    assert health_alerts.ALERTS.read_text() == health_alerts.alert_rules()
+    assert health_alerts.PAGE.read_text() == health_alerts.written(health_alerts.PAGE.read_text())
+
+
+def test_each_alert_has_a_summary_and_the_url_of_its_own_section_of_the_documentation(rules):
+    sections = {line[3:].lower() for line in Path("docs/reference/alerts.md").read_text().splitlines() if line.startswith("## ")}
+    for name, rule in alerts(rules).items():
+        assert rule["annotations"]["summary"]
+        assert rule["annotations"]["runbook_url"] == f"https://pyroclast.dev/docs/reference/alerts/#{name.lower()}"
+        assert name.lower() in sections
 
 
 def test_each_alert_fires_in_its_scenario_and_in_no_other(rules, tmp_path):

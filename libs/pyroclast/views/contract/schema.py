@@ -337,6 +337,17 @@ class PersonLimit(Record, frozen=True, kw_only=True):
     problem: str | None
 
 
+class HealthCheck(Record, frozen=True, kw_only=True):
+    """A check of `vcctl doctor`. `text`: what is wrong, or why that is unknown. `runbook`: a page of the documentation."""
+
+    check: str
+    state: Literal["ok", "wrong", "unknown"]
+    severity: str
+    text: str
+    help: str
+    runbook: str
+
+
 LISTS: Final[Mapping[str, type[Record]]] = {
     **{
         each.__name__: each
@@ -358,6 +369,7 @@ LISTS: Final[Mapping[str, type[Record]]] = {
             NodeSeries,
             QueueBudget,
             PersonLimit,
+            HealthCheck,
         )
     },
     **dict.fromkeys(("JobUsage", "TaskUsage", "QueueUsage", "NodeUsage"), ResourceUsage),
