@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Final, cast
 
 from pyroclast_cli.flags import Context
@@ -35,6 +36,10 @@ VERSION: Final = Leaf("version", "Print the version information", _version, fail
 COMPATIBLE: Final = "pyroclast_cli.compatible"
 VIEWS: Final = "pyroclast_cli.views"
 SCREEN: Final = "pyroclast_cli.ui"
+SLURM: Final = "pyroclast_cli.slurm"
+SUBMITTING: Final = ("sbatch", "srun", "salloc", "run", "shell")
+SLURM_NAMES: Final = ("sbatch", "srun", "salloc", "scancel", "squeue", "sacct", "sinfo")
+"""The commands that `vcctl` is when it is started by this name."""
 PLACES: Final = {
     "job": (f"{VIEWS}.explain", "JOB"),
     "queue": (f"{COMPATIBLE}.queues", "QUEUE"),
@@ -65,6 +70,9 @@ PLACES: Final = {
     "lint": (f"{VIEWS}.fits", "LINT"),
     "top": (f"{VIEWS}.top", "TOP"),
     "ui": (SCREEN, "UI"),
+    **{name: (f"{SLURM}.submitting", name.upper()) for name in SUBMITTING},
+    **{name: (f"{SLURM}.listing", name.upper()) for name in ("scancel", "squeue", "sacct", "sinfo")},
+    "slurm-names": (f"{SLURM}.listing", "NAMES"),
     "completion": (f"{VIEWS}.completion", "COMPLETION"),
 }
 """The module and attribute of each command."""
@@ -72,6 +80,7 @@ PLACES: Final = {
 SECTIONS: Final = {
     "Jobs Now": ("waiting", "running", "explain", "why", "order", "logs", "wait", "timeline", "tree", "flow", "top", "ui"),
     "Before You Submit": ("fits", "what-if", "lint"),
+    "As in Slurm": ("run", "shell", *SLURM_NAMES, "slurm-names"),
     "Cluster": ("doctor", "queues", "budget", "limits", "nodes"),
     "Past Jobs and Usage": ("history", "efficiency", "report"),
     "Command Line": ("commands", "completion"),
@@ -106,6 +115,8 @@ def _commands(arguments: Sequence[str]) -> tuple[Node, ...]:
 
 
 def _with_commands(name: str, arguments: Sequence[str] | None = None) -> int:
+    if arguments is None and (called := Path(sys.argv[0]).name) in SLURM_NAMES:
+        return run(_command(called), sys.argv[1:])
     given = sys.argv[1:] if arguments is None else arguments
     return run(Group(name, "", _commands(given), SECTIONS), given)
 

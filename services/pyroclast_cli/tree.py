@@ -30,7 +30,8 @@ CONTEXT: Final = Flag("context", "", "", "the context of the kubeconfig, by defa
 class Leaf:
     """A command without subcommands. The errors of those that only Pyroclast has (`is_ours`) are printed on standard error.
 
-    `failure` is the prefix of Volcano's error messages. `statuses` are the exit statuses, if 0 and 1 do not say enough.
+    `failure` is the prefix of Volcano's error messages. `statuses` are the exit statuses, if 0 and 1 do not say enough. Commands
+    that are `is_raw` read their own arguments, including the flag for help.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Leaf:
     needs_cluster: bool = True
     takes: str = ""
     is_ours: bool = False
+    is_raw: bool = False
     statuses: tuple[tuple[int, str], ...] = ()
 
     @property
@@ -129,7 +131,9 @@ def text_of(error: Exception) -> str:
 
 def _run_leaf(leaf: Leaf, path: list[str], arguments: Sequence[str]) -> int:
     try:
-        values, positional = parse(arguments, (*leaf.all_flags, *GLOBAL_FLAGS))
+        values, positional = (
+            ({"help": False}, list(arguments)) if leaf.is_raw else parse(arguments, (*leaf.all_flags, *GLOBAL_FLAGS))
+        )
     except FlagError as error:
         return _usage_error(leaf, path, str(error)) if not leaf.is_ours else _told(path, f"{error}; see --help", USAGE_ERROR)
     if values["help"]:

@@ -45,6 +45,7 @@ SUBMITTED_BY: Final = "pyroclast.dev/submitted-by"
 CREATED_BY: Final = "pyroclast.dev/created-by"  # of a pod: the user who created it; written by `pyroclast up` on shared machines
 SERVICE_CLASS: Final = "pyroclast.dev/service-class"  # a label: interactive, normal, long, or another class of the queue
 DRIVER_ALIVE_UNTIL: Final = "pyroclast.dev/driver-alive-until"  # an RFC 3339 time that a program renews; the Job ends at it
+SLURM_NAME: Final = "pyroclast.dev/slurm-name"  # a label: the name of a Job of sbatch or srun without its random end
 JOB_TYPE: Final = "volcano.sh/job-type"
 CRON_JOB_SCHEDULED_TIMESTAMP: Final = "volcano.sh/cronjob-scheduled-timestamp"
 CREATED_BY_JOB_TEMPLATE: Final = "volcano.sh/createdByJobTemplate"

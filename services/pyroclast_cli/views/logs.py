@@ -151,7 +151,7 @@ async def lines_of(client: Client, pod: Mapping[str, Any], query: Mapping[str, s
 def say(context: Context, prefix: str, line: LogLine) -> None:
     """Print a line."""
     stamp = f"{line.stamp} " if context.is_set("timestamps") and line.stamp else ""
-    context.say(f"{prefix} {stamp}{line.text}")
+    context.say(f"{stamp}{line.text}" if context.values.get("plain") else f"{prefix} {stamp}{line.text}")
 
 
 PAUSE: Final = 1.0  # seconds between checks for new containers

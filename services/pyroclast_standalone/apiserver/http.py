@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
+import msgspec
 import orjson
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -18,7 +19,7 @@ from pyroclast_standalone.apiserver.access.authz import Attributes, Authorizer, 
 from pyroclast_standalone.apiserver.documents.errors import DocumentError
 from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.bodies import MAX_BODY
-from pyroclast_standalone.apiserver.requests.context import ANONYMOUS, Answer, Context, Streamed, User, Wanted, wanted
+from pyroclast_standalone.apiserver.requests.context import ANONYMOUS, Answer, Context, Streamed, Upgraded, User, Wanted, wanted
 from pyroclast_standalone.apiserver.requests.routes import Query, RequestInfo, resolve
 from pyroclast_standalone.apiserver.verbs.discovery import Endpoints
 from pyroclast_standalone.apiserver.verbs.dispatch import Dispatcher
@@ -27,6 +28,7 @@ _log = logging.getLogger(__name__)
 _METHODS_WITH_BODY: Final = {"POST", "PUT", "PATCH", "DELETE"}
 _WANTED: Final = Wanted()
 _FAILED: Final = 400  # answers from this status on are Statuses
+_CONNECTING: Final = {"attach", "exec", "portforward"}
 _CACHING: Final = "no-cache, private"
 
 
@@ -75,6 +77,10 @@ class Front:
         except Exception:  # noqa: BLE001 - top level of a request: logged and returned as a Status
             _log.exception("request.failed: %s %s", request.method, request.path_qs)
             answer = _failure(status.internal("see the server's log"))
+        if isinstance(answer, Upgraded):
+            if self._audit is not None:
+                self._audit.record(request, context, 101, self._now(), begins=True)
+            return await answer.serve(request)
         if isinstance(answer, Streamed):
             return await self._stream(request, context, answer)
         if self._audit is not None:
@@ -85,7 +91,7 @@ class Front:
             return WholeResponse(answer.code, answer.content_type, answer.body, f"Cache-Control: {_CACHING}\r\n")
         return _response(context, answer, with_body=request.method != "HEAD")
 
-    async def _answer(self, request: web.BaseRequest, context: Context) -> Answer | Streamed:
+    async def _answer(self, request: web.BaseRequest, context: Context) -> Answer | Streamed | Upgraded:
         transport = request.transport
         tls = transport.get_extra_info("ssl_object") if transport is not None else None
         context.user = self._authenticator.user(request.headers.get("Authorization", ""), tls)
@@ -93,6 +99,9 @@ class Front:
         info = context.info
         wish = attributes_of(info)
         verdict = self._authorizer.decide(context.user, wish)
+        if verdict.allowed and info.subresource in _CONNECTING and wish.verb == "get":
+            wish = msgspec.structs.replace(wish, verb="create")  # whoever may only read must not start commands
+            verdict = self._authorizer.decide(context.user, wish)
         if self._audit is not None:
             context.annotations |= verdict.annotations()
         if not verdict.allowed:

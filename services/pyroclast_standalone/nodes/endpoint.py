@@ -1,4 +1,4 @@
-"""The HTTPS endpoint of the nodes, like that of a kubelet, from which the API server reads the logs of containers."""
+"""The HTTPS endpoint of the nodes, like that of a kubelet: the logs of containers, and commands in containers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from pathlib import Path
 from aiohttp import web
 
 from pyroclast.api.types import Key
-from pyroclast_standalone.nodes import records
+from pyroclast.kube.http.exec import CLOSING_PROTOCOL, PROTOCOL
+from pyroclast_standalone.nodes import attaching, records
 from pyroclast_standalone.nodes.environment import ConfigurationError
 from pyroclast_standalone.nodes.lives import ContainerLife, PodLife
 from pyroclast_standalone.nodes.pods import PodKeeper
@@ -25,13 +26,15 @@ _FOLLOW_SECONDS = 0.2  # how soon a follower gets a new line
 
 
 class Endpoint:
-    """Serves the logs of all nodes on one port, which must only be open on loopback.
+    """Serves the logs of all nodes, and commands in their containers, on one port, which must only be open on loopback.
 
-    With `authority`, the file of a CA, only administrators can read them: clients with a certificate of the CA for the group
-    `system:masters`, as the API server has. Without, every user of the machine can.
+    With `authority`, the file of a CA, only administrators can read logs: clients with a certificate of the CA for the group
+    `system:masters`, as the API server has. Without, every user of the machine can. Only administrators can start commands, whose
+    certificate is of that CA or of `cluster`, the CA of the API server (PEM).
     """
 
-    def __init__(self, keeper: PodKeeper, runtime: Runtime, authority: str = "") -> None:
+    def __init__(self, keeper: PodKeeper, runtime: Runtime, authority: str = "", cluster: bytes = b"") -> None:
+        self._cluster = cluster
         self._keeper, self._runtime, self._authority = keeper, runtime, authority
 
     @asynccontextmanager
@@ -40,10 +43,14 @@ class Endpoint:
         application = web.Application()
         application.router.add_get("/healthz", self._health)
         application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
+        application.router.add_get("/exec/{namespace}/{pod}/{container}", self._exec)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         try:
             context = await asyncio.to_thread(serving_context, address)
+            if self._cluster:
+                context.load_verify_locations(cadata=self._cluster.decode("ascii"))
+                context.verify_mode = ssl.CERT_OPTIONAL
             if self._authority:
                 context.load_verify_locations(self._authority)
                 context.verify_mode = ssl.CERT_REQUIRED
@@ -55,6 +62,27 @@ class Endpoint:
 
     async def _health(self, _: web.Request) -> web.Response:
         return web.Response(text="ok")
+
+    async def _exec(self, request: web.Request) -> web.StreamResponse:
+        if not _is_administrator(request):
+            return web.Response(status=403, text=f"only {_ADMINISTRATORS} may start commands on a node: ask the API server")
+        key = Key(request.match_info["namespace"], request.match_info["pod"])
+        name = request.match_info["container"]
+        found = self._container(key, name)
+        if found is None or not found[2].is_alive:
+            return web.Response(status=404, text=f'container "{name}" of pod "{key}" does not run here')
+        is_terminal = request.query.get("tty", "").lower() in ("true", "1")
+        try:
+            attached = await self._runtime.execute(*found, request.query.getall("command", []), tty=is_terminal)
+        except ConfigurationError as error:
+            return web.Response(status=500, text=str(error))
+        if attached is None:
+            text = "these nodes only pretend to run containers, so no command can run; start them with --node-mode process"
+            return web.Response(status=501, text=text)
+        socket = web.WebSocketResponse(protocols=(CLOSING_PROTOCOL, PROTOCOL), max_msg_size=0)
+        await socket.prepare(request)
+        await attaching.serve(socket, attached, lambda: self._is_over(key, name))
+        return socket
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:
         if self._authority and not _is_administrator(request):

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from pyroclast_standalone import times
 from pyroclast_standalone.nodes import environment, records, volumes
+from pyroclast_standalone.nodes.attaching import Attached
 from pyroclast_standalone.nodes.capacity import Refusal
 from pyroclast_standalone.nodes.lives import ContainerLife, Execution, PodLife, ProbeKind, ProbeResult, Trouble
 from pyroclast_standalone.nodes.sources import Reference, Sources
@@ -101,6 +102,11 @@ class Runtime(Protocol):
 
     def release(self, uid: str) -> None:
         """Free what a pod that has ended held for itself alone."""
+
+    async def execute(
+        self, pod: records.Pod, life: PodLife, container: ContainerLife, command: list[str], *, tty: bool
+    ) -> Attached | None:
+        """Start a command as if in the container. None if the runtime only simulates."""
 
     async def forget(self, uid: str) -> None:
         """Remove the data of a deleted pod."""

@@ -176,7 +176,7 @@ async def run(service: Service) -> None:
             events=events,
             log=stack.enter_context(pod_log(settings.pod_log)),
         )
-        endpoint = Endpoint(keeper, runtime, settings.client_ca_file)
+        endpoint = Endpoint(keeper, runtime, settings.client_ca_file, client.config.authority.read())
         async with endpoint.serving(settings.node_ip, settings.kubelet_port) as port:
             names, mark = settings.names(machine), MACHINE if machine else settings.name_prefix
             shape = settings.shape(machine, port)

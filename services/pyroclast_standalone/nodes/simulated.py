@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Sequence
 
 from pyroclast_standalone.nodes import environment, records, volumes
+from pyroclast_standalone.nodes.attaching import Attached
 from pyroclast_standalone.nodes.environment import ConfigurationError, Place
 from pyroclast_standalone.nodes.injections import of_pod
 from pyroclast_standalone.nodes.lives import ContainerLife, Ending, Execution, PodLife, ProbeKind, ProbeResult
@@ -119,6 +120,13 @@ class SimulatedRuntime:
 
     def release(self, uid: str) -> None:
         """Do nothing, for the same reason."""
+
+    async def execute(
+        self, pod: records.Pod, life: PodLife, container: ContainerLife, command: list[str], *, tty: bool
+    ) -> Attached | None:
+        """Return None: nothing runs here."""
+        del pod, life, container, command, tty
+        return None
 
     async def forget(self, uid: str) -> None:
         """Remove the pod's runs and tokens."""

@@ -107,7 +107,7 @@ def test_vcctl_help_lists_the_commands(arguments, capsys):
         assert f"\n  {line}\n" in printed
     original, _, others = printed.partition('Use "vcctl [command] --help" for more information about a command.\n')
     assert len(re.findall(r"^  [a-z]", original.partition("Flags:")[0], re.MULTILINE)) == 8, "Volcano's lines, and no more"
-    listed = re.findall(r"^  ([a-z]+) ", others, re.MULTILINE)
+    listed = re.findall(r"^  ([a-z-]+) ", others, re.MULTILINE)
     ours = {each.name for each in programs.all_commands() if each.is_ours and not each.name.startswith("_")}
     assert set(listed) == ours
     assert len(listed) == len(ours)

@@ -12,6 +12,7 @@ import yaml
 from pyroclast.api.crds import custom_resource_definitions
 from pyroclast.pictures.timeline import Lane, Span, timeline
 from pyroclast.runtime.fields import format_duration
+from pyroclast_cli.slurm.options import options
 from tests.unit.chart.accounts import ATTEMPTS
 from tests.unit.chart.values_schema import SCHEMA, SETTINGS, VALUES
 from tests.unit.docs.pages import DOCS, ROOT
@@ -117,6 +118,47 @@ def tokens_page() -> str:
     return "\n".join(parts)
 
 
+def slurm_page() -> str:
+    """Every option of Slurm, from the table by which the commands read them."""
+    groups: dict[str, list[tuple[str, ...]]] = {"mapped": [], "accepted": [], "refused": []}
+    for each in options():
+        where = "" if len(each.commands) > 1 else "sbatch" if each.commands == ("sbatch",) else "srun, run, shell"
+        kind = "mapped" if each.means else "accepted" if each.accepted else "refused"
+        groups[kind].append((f"`{each.usage}`", where, each.means or each.accepted or each.refused))
+    heads = ("Option", "Only of", "Becomes")
+    parts = [
+        f"# Options of Slurm\n\n{_NOTE}\n",
+        "`sbatch`, `srun`, `salloc`, `vcctl run` and `vcctl shell` read these options as Slurm does.",
+        "[Coming from Slurm](../how-to/come-from-slurm.md) shows their use.\n",
+        "## Options that become a field\n",
+        _table(heads, groups["mapped"]),
+        "## Options without effect\n\nThe commands accept these options, and print a note that says why they have no effect.\n",
+        _table((*heads[:2], "Because"), groups["accepted"]),
+        "## Refused options\n\nThe commands refuse these options. `--leave-out=OPTION,…` submits a script without them.\n",
+        _table((*heads[:2], "Because, and what helps"), groups["refused"]),
+        "## Variables in a script\n",
+        _table(("Variable", "Value"), SLURM_VARIABLES),
+    ]
+    return "\n".join(parts)
+
+
+SLURM_VARIABLES: Final = [
+    ("`SLURM_JOB_ID`, `SLURM_JOB_NAME`", "the name of the Job"),
+    ("`SLURM_NTASKS`, `SLURM_PROCID`, `SLURM_LOCALID`", "the tasks of a step, and the rank of this one; `srun` sets them"),
+    ("`SLURM_JOB_NUM_NODES`, `SLURM_NODEID`", "the pods of the Job, and the index of this one"),
+    (
+        "`SLURM_JOB_NODELIST`",
+        "the host names of the pods, separated by commas; `scontrol show hostnames` prints one for each line",
+    ),
+    ("`SLURM_CPUS_PER_TASK`", "what `--cpus-per-task` says"),
+    ("`SLURM_SUBMIT_DIR`", "the folder in which the script starts"),
+    ("`SLURM_ARRAY_JOB_ID`, `SLURM_ARRAY_TASK_ID`, `…_COUNT`, `…_MIN`, `…_MAX`", "the array, and the index of this element"),
+    ("`MASTER_ADDR`, `MASTER_PORT`, `RANK`, `LOCAL_RANK`, `WORLD_SIZE`", "what `torch.distributed` reads"),
+    ("`PET_NNODES`, `PET_NODE_RANK`, `PET_MASTER_ADDR`, `PET_NPROC_PER_NODE`", "what `torchrun` takes in place of its flags"),
+    ("`OMPI_MCA_orte_default_hostfile`, `PRTE_MCA_prte_default_hostfile`, `HYDRA_HOST_FILE`", "the hosts for `mpirun`"),
+]
+
+
 def notebook_page() -> str:
     """The cells of the example notebook, in which the first line is the heading of the page."""
     cells = json.loads(NOTEBOOK.read_text())["cells"]
@@ -158,6 +200,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "chart-values.md": values_page,
     "settings.md": settings_page,
     "stolen-tokens.md": tokens_page,
+    "slurm.md": slurm_page,
     "../tutorials/notebook.md": notebook_page,
     "../how-to/gang-timeline.svg": timeline_picture,
 }

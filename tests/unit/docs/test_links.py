@@ -60,7 +60,8 @@ def shown(program):
 @pytest.mark.parametrize(("page", "command"), shown("vcctl"))
 def test_a_command_of_vcctl_exists_with_its_flags(page, command, capsys):
     # --help takes the place of what the command would do, after its flags have been read
-    assert programs.vcctl([*command.split("|")[0].split()[1:], "--help"]) == 0, page
+    flags, separator, rest = command.split("|")[0].partition(" -- ")
+    assert programs.vcctl([*flags.split()[1:], "--help", *(separator + rest).split()]) == 0, page
     assert "Usage:\n" in capsys.readouterr().out
 
 

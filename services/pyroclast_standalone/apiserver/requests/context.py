@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
+from aiohttp import web
 
 from pyroclast.rules.errors import FieldError, invalid, too_long, unsupported
 from pyroclast_standalone.apiserver.requests import status
@@ -208,6 +209,13 @@ class Answer(msgspec.Struct):
     body: bytes
     content_type: str = "application/json"
     headers: dict[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Upgraded:
+    """An answer over a WebSocket: `serve` answers the request and returns when the connection has ended."""
+
+    serve: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 @dataclass(slots=True)

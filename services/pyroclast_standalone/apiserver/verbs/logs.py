@@ -1,27 +1,36 @@
-"""Pod logs: requested from the endpoint in the status of the pod's node, and streamed to the client."""
+"""Pod logs and commands in containers: requested from the endpoint in the status of the pod's node."""
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlencode
 
 import aiohttp
+from aiohttp import WSMsgType, web
 
+from pyroclast.kube.http.exec import CLOSING_PROTOCOL, PROTOCOL
 from pyroclast.rules.errors import FieldError, forbidden, invalid
 from pyroclast_standalone.apiserver.requests import status
-from pyroclast_standalone.apiserver.requests.context import Answer, Context, Streamed
+from pyroclast_standalone.apiserver.requests.context import Answer, Context, Streamed, Upgraded
 from pyroclast_standalone.apiserver.storage.registry import Registry
 
 _ADDRESS_TYPES: Final = ("InternalIP", "ExternalIP", "Hostname")  # simulated nodes have no DNS names
 _FORWARDED: Final = ("follow", "previous", "sinceSeconds", "sinceTime", "tailLines", "limitBytes", "timestamps", "stream")
 _CONNECT_SECONDS: Final = 10.0
+_ALIVE_SECONDS: Final = 30.0
+_PROTOCOLS: Final = (CLOSING_PROTOCOL, PROTOCOL)
+_Socket: TypeAlias = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
 
 
 class Logs:
-    """Reads logs from node agents. `client` is the certificate with its key by which a node agent knows this server."""
+    """Reads logs from node agents, and starts commands there.
+
+    `client` is the certificate with its key by which a node agent knows this server.
+    """
 
     def __init__(self, registry: Registry, client: tuple[Path, Path]) -> None:
         self._client = client
@@ -37,21 +46,54 @@ class Logs:
 
     async def answer(self, context: Context) -> Answer | Streamed:
         """Return the log of a container as text."""
-        info = context.info
         _check_options(context)
+        node_name, path = self._place(context)
+        if not node_name:
+            return Answer(204, b"", "")
+        url = f"{self._agent(node_name)}/containerLogs/{path}"
+        options = {name: context.query.text(name) for name in _FORWARDED if name in context.query}
+        if options:
+            url += "?" + urlencode(options)
+        return Streamed(await self._open(url), "text/plain")
+
+    def execute(self, context: Context) -> Upgraded:
+        """Return the connection of the client with a command in a container."""
+        node_name, path = self._place(context)
+        if not node_name:
+            raise status.bad_request(f"pod {context.info.name} does not have a host assigned")
+        url = f"{self._agent(node_name)}/exec/{path}"
+
+        async def serve(request: web.BaseRequest) -> web.StreamResponse:
+            target = f"{url}?{request.query_string}"
+            try:
+                node = await self._opened().ws_connect(target, protocols=_PROTOCOLS, max_msg_size=0)
+            except aiohttp.WSServerHandshakeError as error:
+                async with self._opened().get(target) as again:  # aiohttp drops the text of the refusal
+                    refusal = status.StatusError(error.status, "", (await again.text()).strip())
+                return web.json_response(refusal.body(), status=refusal.code)
+            except (aiohttp.ClientError, TimeoutError) as error:
+                refusal = status.internal(f"error dialing backend: {error}")
+                return web.json_response(refusal.body(), status=refusal.code)
+            client = web.WebSocketResponse(protocols=_PROTOCOLS, heartbeat=_ALIVE_SECONDS, max_msg_size=0)
+            await client.prepare(request)
+            async with node, asyncio.TaskGroup() as tasks:
+                copies = {tasks.create_task(_messages(client, node)), tasks.create_task(_messages(node, client))}
+                await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)
+                await node.close()
+                await client.close()
+            return client
+
+        return Upgraded(serve)
+
+    def _place(self, context: Context) -> tuple[str, str]:
+        """Return the node of the requested pod, empty before it has one, and the path of its container there."""
+        info = context.info
         stored = self._pods.items.get(f"{info.namespace}/{info.name}")
         if stored is None:
             raise status.not_found("", "pods", info.name)
         pod = stored.load()
         container = container_of(pod, context.query.text("container"))
-        node_name = pod["spec"].get("nodeName")
-        if not node_name:
-            return Answer(204, b"", "")
-        url = f"{self._agent(node_name)}/containerLogs/{info.namespace}/{info.name}/{container}"
-        options = {name: context.query.text(name) for name in _FORWARDED if name in context.query}
-        if options:
-            url += "?" + urlencode(options)
-        return Streamed(await self._open(url), "text/plain")
+        return pod["spec"].get("nodeName") or "", f"{info.namespace}/{info.name}/{container}"
 
     def _agent(self, node_name: str) -> str:
         stored = self._nodes.items.get(node_name)
@@ -65,7 +107,7 @@ class Logs:
             raise status.internal(f"no preferred addresses found; known addresses: {sorted(addresses.values())}")
         return f"https://{host}:{endpoint}"
 
-    async def _open(self, url: str) -> AsyncIterator[bytes]:
+    def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             context = ssl.create_default_context()
             context.check_hostname = False  # node agents have self-signed certificates, as kubelets do
@@ -73,8 +115,11 @@ class Logs:
             context.load_cert_chain(*self._client)
             timeout = aiohttp.ClientTimeout(total=None, connect=_CONNECT_SECONDS)
             self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context, limit=0), timeout=timeout)
+        return self._session
+
+    async def _open(self, url: str) -> AsyncIterator[bytes]:
         try:
-            response = await self._session.get(url)
+            response = await self._opened().get(url)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise status.StatusError(500, "InternalError", f"Internal error occurred: Get {url!r}: {error}") from error
         if response.status != 200:
@@ -86,6 +131,16 @@ class Logs:
                 else status.StatusError(response.status, "NotFound" if response.status == 404 else "InternalError", text)
             )
         return _chunks(response)
+
+
+async def _messages(source: _Socket, target: _Socket) -> None:
+    """Copy the messages of one side to the other until the side goes."""
+    async for message in source:
+        if message.type is WSMsgType.BINARY:
+            try:
+                await target.send_bytes(message.data)
+            except ConnectionError:
+                return
 
 
 async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

@@ -263,6 +263,8 @@ class Subresources:
     async def answer(self, context: Context, resource: Resource, method: str) -> Any:  # noqa: ANN401 - an answer or a stream
         """Return the answer to a request for a subresource."""
         name = context.info.subresource
+        if name == "exec" and method == "GET" and context.headers.get("Upgrade", "").lower() == "websocket":
+            return self._logs.execute(context)
         if name in _STREAMING:
             raise self._not_streamed(context, resource)
         if name == "log" and method in {"GET", "HEAD"}:
@@ -309,6 +311,8 @@ class Subresources:
             container_of(pod, context.query.text("container"))
         if not pod["spec"].get("nodeName"):
             return status.bad_request(f"pod {context.info.name} does not have a host assigned")
+        if context.info.subresource == "exec":
+            return status.bad_request("Upgrade request required")
         return status.bad_request(f"{context.info.subresource} is not supported by the local server")
 
     async def _plain(self, context: Context, resource: Resource, method: str) -> Answer:

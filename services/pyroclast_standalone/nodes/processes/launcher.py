@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pyroclast_standalone.nodes import records
+from pyroclast_standalone.nodes.attaching import Streams
 from pyroclast_standalone.nodes.processes.layout import Layout, path_of
 from pyroclast_standalone.nodes.processes.limits import Amounts, Groups
 from pyroclast_standalone.nodes.processes.machine import Gpu
@@ -64,14 +65,25 @@ class Launcher:
     groups: Groups | None
 
     def launch(
-        self, pod: records.Pod, container: records.Container, work: Workload, folder: Path, grant: Grant
+        self,
+        pod: records.Pod,
+        container: records.Container,
+        work: Workload,
+        folder: Path,
+        grant: Grant,
+        *,
+        streams: Streams | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start the shim of a container, with its files in `folder`."""
+        """Start the shim of a container, with its files in `folder`; or of a command in it, with `streams` in place of a log."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "spec"
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            json.dump(self._specification(pod, container, work, folder, grant), file)
+            attached = None if streams is None else "terminal" if streams.is_terminal else "pipes"
+            json.dump({**self._specification(pod, container, work, folder, grant), "attached": attached}, file)
         command = [sys.executable, "-I", "-S", str(_SHIM), str(path)]
+        if streams is not None:
+            stdin, stdout, stderr = streams.child
+            return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True)  # noqa: S603 - as below
         with (folder / "shim.log").open("ab") as output:
             return subprocess.Popen(  # noqa: S603 - this mode runs the commands of pods
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True

@@ -22,6 +22,7 @@ from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client
 from pyroclast.lifecycle.gang import ends
 from pyroclast_standalone.nodes import records
+from pyroclast_standalone.nodes.attaching import Attached, Streams
 from pyroclast_standalone.nodes.capacity import Refusal
 from pyroclast_standalone.nodes.environment import ConfigurationError, Place
 from pyroclast_standalone.nodes.injections import of_pod
@@ -303,6 +304,35 @@ class ProcessRuntime:
             self._signal(uid, name, attempt, signal.SIGKILL)
         self._sources.forget(uid)
         await asyncio.to_thread(self._layout.forget, uid)
+
+    async def execute(
+        self, pod: records.Pod, life: PodLife, container: ContainerLife, command: list[str], *, tty: bool
+    ) -> Attached | None:
+        """Start a command as if in the container, with a terminal or pipes."""
+        folder = self._layout.pod(life.uid) / "once" / f"exec-{container.name}-{self._now():.6f}"
+        variables = variables_of(self._layout.run(life.uid, container.name, container.restarts))
+        known = self._pods.get(life.uid) or _Pod(pod, self._place(pod.spec.node_name, life.pod_ip))
+        grant = self._grant(known, container)
+        if isinstance(grant, Trouble):
+            raise ConfigurationError(grant.message)
+        streams = Streams.open(tty=tty)
+        work = Workload(command, {**variables, **({"TERM": "xterm"} if tty else {})})
+        try:
+            process = self._launcher.launch(pod, container.spec, work, folder, replace(grant, is_owner=False), streams=streams)
+        finally:
+            for descriptor in set(streams.child):
+                os.close(descriptor)
+
+        def leader() -> int | None:
+            return json.loads((folder / "state").read_bytes())["pid"] if (folder / "state").exists() else None
+
+        def code() -> int:
+            try:
+                return int(json.loads((folder / "exit").read_bytes())["code"]) if (folder / "exit").exists() else _LOST_STATUS
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+
+        return Attached(streams, process, leader, code)
 
     async def _until_started(self, uid: str, container: ContainerLife, process: subprocess.Popen[bytes]) -> None:
         deadline = self._now() + _START_SECONDS

@@ -4,7 +4,7 @@ This is a separate program, started as `python -I -S shim.py SPEC`. It imports n
 fast and stays small. SPEC is a JSON file: argv, env, cwd, hostname, mounts, isolation (`root`, `user` or `none`), scratch (a
 folder), and the paths log, state and exit. A mount is a source, a target, and a path below the source that the account must
 reach. The account is uid, gid and groups, or null for that of this process. Groups are folders of control groups; without them
-SPEC has memory_limit and cpus.
+SPEC has memory_limit and cpus. With `attached` (`terminal` or `pipes`), the command has the streams of the shim, and no log.
 
 The shim writes the state file (process ids, start) when the process runs, log lines (`seconds text`), and the exit file (code,
 end, reason) when the process has ended. The codes are those of a shell: 127 not found, 126 not executable, 128 + N for signal N.
@@ -12,6 +12,7 @@ end, reason) when the process has ended. The codes are those of a shell: 127 not
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import select
@@ -19,6 +20,7 @@ import signal
 import stat
 import sys
 import tempfile
+import termios
 import time
 from typing import Any
 
@@ -44,6 +46,9 @@ def main(path: str) -> None:
         os.close(readable)
         become(spec, writable)
     os.close(writable)
+    if spec["attached"]:
+        for number in range(3):  # the last to close them must be the command
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
     write(spec["state"], {"pid": pid, "shim": os.getpid(), "started_at": started_at})
     code, is_over_limit = watch(pid, readable, spec["log"], spec.get("memory_limit"))
     is_over_limit = is_over_limit or any(killed(group) for group in spec["groups"])
@@ -59,9 +64,12 @@ def become(spec: dict[str, Any], output: int) -> None:
         os.setsid()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
+        if not spec["attached"]:
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+        elif spec["attached"] == "terminal":
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         for group in spec["groups"]:
             put(os.path.join(group, "cgroup.procs"), "0")
         if spec.get("cpus"):
@@ -72,7 +80,7 @@ def become(spec: dict[str, Any], output: int) -> None:
             fail(128, f"cannot start: {error.strerror}")
         if spec["account"]:
             uid, gid, groups = spec["account"]
-            os.fchown(output, uid, gid)  # so that the program may open /dev/stdout
+            os.fchown(1, uid, gid)  # so that the program may open /dev/stdout
             os.setgroups(groups)
             os.setresgid(gid, gid, gid)
             os.setresuid(uid, uid, uid)

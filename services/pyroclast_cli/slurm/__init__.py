@@ -1,0 +1,1 @@
+"""The commands of people who come from Slurm."""

@@ -1,0 +1,386 @@
+"""The commands `squeue`, `sacct`, `sinfo` and `scancel`, with the columns and states of Slurm; and the links with its names."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from pyroclast.api import keys
+from pyroclast.api.types import NODES, PODS, QUEUES, Key
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.views.jobs import JobView
+from pyroclast.views.nodes import node_rows
+from pyroclast.views.readable import in_hours
+from pyroclast_cli.flags import Context, Failure, connected
+from pyroclast_cli.servers import asked, history_path
+from pyroclast_cli.slurm.jobs import ACCOUNT
+from pyroclast_cli.slurm.options import Option, Values, parse
+from pyroclast_cli.slurm.submitting import cancel
+from pyroclast_cli.tree import OwnLeaf
+from pyroclast_cli.views.output import padded
+from pyroclast_cli.views.scope import views_in
+
+STATES: Final = {
+    "PD": "PENDING",
+    "R": "RUNNING",
+    "CG": "COMPLETING",
+    "CD": "COMPLETED",
+    "F": "FAILED",
+    "CA": "CANCELLED",
+    "TO": "TIMEOUT",
+    "DL": "DEADLINE",
+    "S": "SUSPENDED",
+    "RQ": "REQUEUED",
+    "OOM": "OUT_OF_MEMORY",
+    "NF": "NODE_FAIL",
+    "PR": "PREEMPTED",
+}
+_OF_PHASE: Final = {
+    "": "PD",
+    "Pending": "PD",
+    "Running": "R",
+    "Completing": "CG",
+    "Terminating": "CG",
+    "Aborting": "CG",
+    "Restarting": "RQ",
+    "Completed": "CD",
+    "Aborted": "S",
+    "Failed": "F",
+    "Terminated": "CA",
+}
+_OF_REASON: Final = {"RunTimeLimit": "TO", "DeadlineExceeded": "DL", "PodFailed": "F", "PodEvicted": "PR"}
+_OF_RECORD: Final = {"OutOfMemory": "OOM", "NodeLost": "NF", "Evicted": "PR", "Removed": "CA"}
+"""The states of the recorder that are no phases."""
+_REASONS: Final = {"Suspended": "JobHeldUser", "WaitsForJob": "Dependency", "ClusterFull": "Resources"}
+COMMON: Final = (
+    Option("namespace", value="NAME", means="the namespace; by default that of the kubeconfig's context"),
+    Option("clusters", "M", "CONTEXT", means="the context of the kubeconfig"),
+    Option("kubeconfig", value="FILE", means="the file with the cluster and the user"),
+    Option("help", means="shows this"),
+)
+CHOICE: Final = (
+    Option("user", "u", "USERS", means="only Jobs of these users"),
+    Option("me", means="only your Jobs"),
+    Option("partition", "p", "QUEUES", means="only Jobs of these queues"),
+    Option("name", "n", "NAMES", means="only Jobs of these names, without their random end"),
+)
+OF_SQUEUE: Final = (
+    *CHOICE,
+    Option("jobs", "j", "JOBS", means="only these Jobs"),
+    Option("states", "t", "STATES", means="only Jobs in these states, short or long, or all"),
+    Option("noheader", "h", means="no line of headers"),
+    Option("all-namespaces", means="the Jobs of all namespaces"),
+)
+OF_SACCT: Final = (
+    *CHOICE[:1],
+    Option("jobs", "j", "JOBS", means="only these Jobs"),
+    Option("state", "s", "STATES", means="only Jobs in these states, short or long"),
+    Option("starttime", "S", "TIME", means="from when: 2026-03-01T00:00:00Z, or how long ago: 12h, 7d; a day by default"),
+    Option("endtime", "E", "TIME", means="until when"),
+    Option("noheader", "n", means="no line of headers"),
+    Option("parsable2", "P", means="columns are separated by |"),
+    Option("allocations", "X", means="always so: steps are not recorded"),
+)
+OF_SINFO: Final = (
+    Option("noheader", "h", means="no line of headers"),
+    Option("partition", "p", "QUEUES", means="only these queues"),
+)
+OF_SCANCEL: Final = (
+    *CHOICE,
+    Option("state", "t", "STATES", means="only Jobs in these states"),
+    Option("quiet", "Q", means="prints nothing"),
+)
+
+
+def state_of(job: Mapping[str, Any]) -> str:
+    """Return the state of a Job as Slurm's short word."""
+    state = (job.get("status") or {}).get("state") or {}
+    phase = str(state.get("phase") or "")
+    if phase in {"Failed", "Terminated"} and state.get("reason") in _OF_REASON:
+        return _OF_REASON[state["reason"]]
+    return _OF_PHASE.get(phase, "R")
+
+
+def elapsed(seconds: float) -> str:
+    """Return a time as Slurm does: `1-02:03:04`, `2:03:04` or `3:04`."""
+    minutes, second = divmod(max(0, int(seconds)), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{days}-{hour:02}:{minute:02}:{second:02}"
+    return f"{hour}:{minute:02}:{second:02}" if hour else f"{minute}:{second:02}"
+
+
+def node_list(names: Iterable[str]) -> str:
+    """Return names of nodes in Slurm's short form, such as `node-[0-2,5],other`."""
+    numbers: dict[tuple[str, int], list[int]] = defaultdict(list)
+    plain = []
+    for name in sorted(set(names)):
+        match = re.fullmatch(r"(.*?)([0-9]{1,9})", name)
+        if match is None:
+            plain.append(name)
+        else:
+            numbers[match[1], len(match[2]) if match[2][0] == "0" != match[2] else 0].append(int(match[2]))
+    parts = []
+    for (prefix, width), each in numbers.items():
+        runs: list[list[int]] = []
+        for number in sorted(each):
+            if runs and number == runs[-1][1] + 1:
+                runs[-1][1] = number
+            else:
+                runs.append([number, number])
+        text = ",".join(f"{low:0{width}d}" if low == high else f"{low:0{width}d}-{high:0{width}d}" for low, high in runs)
+        parts.append(f"{prefix}{text}" if len(each) == 1 else f"{prefix}[{text}]")
+    return ",".join([*parts, *plain])
+
+
+def slurm_name(metadata: Mapping[str, Any]) -> str:
+    """Return the name that the user gave the Job."""
+    return str((metadata.get("labels") or {}).get(keys.SLURM_NAME) or metadata["name"])
+
+
+def _read(arguments: Sequence[str], name: str, takes: str, known: Sequence[Option]) -> tuple[Values, list[str]] | None:
+    given, rest = parse(arguments, (*known, *COMMON), name)
+    if "help" in given:
+        width = max(len(each.usage) for each in (*known, *COMMON))
+        sys.stdout.write(f"Usage:\n  {name} [OPTIONS]{takes}\n\nOptions:\n")
+        sys.stdout.writelines(f"  {each.usage.ljust(width)}  {each.means}\n" for each in (*known, *COMMON))
+        return None
+    if rest and not takes:
+        raise Failure(f'{name} takes no names: "{rest[0]}"; use -j')
+    return given, rest
+
+
+def _listed(given: Values, name: str) -> set[str]:
+    return {each for text in given.get(name, ()) for each in text.split(",") if each}
+
+
+def _states(given: Values, name: str) -> set[str]:
+    """Return the short states of an option; empty for all."""
+    wanted = {each.upper() for each in _listed(given, name)} - {"ALL"}
+    by_name = {long: short for short, long in STATES.items()} | {short: short for short in STATES}
+    if unknown := wanted - by_name.keys():
+        raise Failure(f'--{name}: there is no state "{min(unknown)}"; there are {", ".join(STATES)}')
+    return {by_name[each] for each in wanted}
+
+
+def _connected(given: Values) -> Any:  # noqa: ANN401 - a context manager of a client
+    return connected(given.get("kubeconfig", [""])[-1], "", given.get("clusters", [""])[-1])
+
+
+async def _chosen(context: Context, given: Values, names: set[str]) -> list[JobView]:
+    """Return the Jobs that the options select."""
+    client = context.client
+    namespace = "" if "all-namespaces" in given else given.get("namespace", [client.config.namespace])[-1]
+    users, queues, labels = _listed(given, "user"), _listed(given, "partition"), _listed(given, "name")
+    if "me" in given:
+        users |= {await _me(context)}
+    return [
+        view
+        for view in await views_in(client, namespace)
+        if (not names or view.name in names)
+        and (not users or _user(view.job["metadata"]) in users)
+        and (not queues or view.queue in queues)
+        and (not labels or slurm_name(view.job["metadata"]) in labels or view.name in labels)
+    ]
+
+
+async def _me(context: Context) -> str:
+    """Return the name of the user by whom the API server knows these credentials."""
+    import orjson  # noqa: PLC0415
+
+    body = orjson.dumps({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
+    answer = await context.client.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body)
+    return str(orjson.loads(answer)["status"]["userInfo"].get("username", ""))
+
+
+def _user(metadata: Mapping[str, Any]) -> str:
+    return str((metadata.get("annotations") or {}).get(keys.SUBMITTED_BY, ""))
+
+
+async def _squeue(context: Context) -> int:
+    read = _read(context.arguments, "squeue", "", OF_SQUEUE)
+    if read is None:
+        return 0
+    given = read[0]
+    wanted = _states(given, "states")
+    is_all = "ALL" in {each.upper() for each in _listed(given, "states")}
+    async with _connected(given) as client:
+        context = Context({}, connection=client)
+        views = await _chosen(context, given, _listed(given, "jobs"))
+        shown = [(view, state_of(view.job)) for view in views]
+        shown = [(view, state) for view, state in shown if is_all or state in (wanted or {"PD", "R", "CG", "S", "RQ"})]
+        namespace = "" if "all-namespaces" in given else given.get("namespace", [client.config.namespace])[-1]
+        pods, _ = await client.list(PODS, namespace, label_selector=keys.JOB_NAME)
+    placed: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for pod in pods:
+        if node := (pod.get("spec") or {}).get("nodeName"):
+            placed[pod["metadata"]["namespace"], pod["metadata"]["labels"][keys.JOB_NAME]].append(node)
+    header = ("JOBID", "PARTITION", "NAME", "USER", "ST", "TIME", "NODES", "NODELIST(REASON)")
+    rows = [_queue_row(view, state, placed.get((view.namespace, view.name), ()), client.now()) for view, state in shown]
+    _table([*([] if "noheader" in given else [header]), *rows], right=(0, 1, 2, 3, 4, 5, 6))
+    return 0
+
+
+def _queue_row(view: JobView, state: str, nodes: Sequence[str], now: float) -> tuple[str, ...]:
+    metadata = view.job["metadata"]
+    changed = ((view.job.get("status") or {}).get("state") or {}).get("lastTransitionTime")
+    ran = elapsed(now - datetime.fromisoformat(changed).timestamp()) if changed and state in {"R", "CG"} else "0:00"
+    where = node_list(nodes) if state in {"R", "CG"} else f"({_REASONS.get(view.cause.code, view.cause.code)})"
+    count = len(set(nodes)) or max(1, view.pods)
+    return view.name, view.queue, slurm_name(metadata)[:8], _user(metadata)[:8], state, ran, str(count), where
+
+
+def _table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
+    """Print rows, with some columns aligned to the right as Slurm does."""
+    if not rows:
+        return
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    aligned = [[value.rjust(widths[i]) if i in right else value for i, value in enumerate(row)] for row in rows]
+    for line in padded(aligned, [width + 1 for width in widths]):
+        sys.stdout.write(f"{line.rstrip()}\n")
+
+
+async def _sacct(context: Context) -> int:
+    read = _read(context.arguments, "sacct", "", OF_SACCT)
+    if read is None:
+        return 0
+    given = read[0]
+    wanted, names, users = _states(given, "state"), _listed(given, "jobs"), _listed(given, "user")
+    async with _connected(given) as client:
+        context = Context({"recorder": ""}, connection=client)
+        namespace = given.get("namespace", [client.config.namespace])[-1]
+        query = {"namespace": namespace, "since": given.get("starttime", ["24h"])[-1], "until": given.get("endtime", [""])[-1]}
+        answer = await asked(context, history_path("jobs"), {name: text for name, text in query.items() if text})
+    rows = []
+    for job in reversed(answer["items"]):
+        state = _OF_RECORD.get(job["state"]) or _OF_REASON.get(job["reason"] or "") or _OF_PHASE.get(job["state"], "R")
+        if (names and job["name"] not in names) or (users and job["user"] not in users) or (wanted and state not in wanted):
+            continue
+        labels, seconds = job.get("labels") or {}, job["elapsedSeconds"] or 0
+        cpus = round(in_hours("cpu", job["asked"].get("cpu", 0)) * 3600 / seconds) if seconds else 0
+        name = str(labels.get(keys.SLURM_NAME) or job["name"])
+        number = job["exitCode"] or 0
+        code = f"0:{number - 128}" if number > 128 else f"{number}:0"
+        rows.append((job["name"], name[:10], job["queue"] or "", labels.get(ACCOUNT, ""), str(cpus), STATES[state], code))
+    header = ("JobID", "JobName", "Partition", "Account", "AllocCPUS", "State", "ExitCode")
+    if "parsable2" in given:
+        for row in [*([] if "noheader" in given else [header]), *rows]:
+            sys.stdout.write("|".join(row) + "\n")
+        return 0
+    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
+    rule = tuple("-" * width for width in widths)
+    _table([*([] if "noheader" in given else [header, rule]), *rows], right=(1, 2, 3, 4, 5, 6))
+    if answer["isCut"]:
+        sys.stderr.write("only the newest are shown: --starttime and --endtime choose others\n")
+    return 0
+
+
+async def _sinfo(context: Context) -> int:
+    read = _read(context.arguments, "sinfo", "", OF_SINFO)
+    if read is None:
+        return 0
+    given = read[0]
+    async with _connected(given) as client:
+        queues, _ = await client.list(QUEUES)
+        nodes, _ = await client.list(NODES)
+        pods, _ = await client.list(PODS, field_selector="status.phase!=Succeeded,status.phase!=Failed")
+    groups: dict[str, list[str]] = defaultdict(list)
+    for row in node_rows(nodes, pods, {node["metadata"]["name"]: [node["metadata"]["name"]] for node in nodes}):
+        groups[_node_state(row)].append(str(row["group"]))
+    rows: list[tuple[str, ...]] = (
+        [] if "noheader" in given else [("PARTITION", "AVAIL", "TIMELIMIT", "NODES", "STATE", "NODELIST")]
+    )
+    wanted = _listed(given, "partition")
+    for queue in queues:
+        name = queue["metadata"]["name"]
+        if (wanted and name not in wanted) or (name == "root" and not wanted):
+            continue
+        avail = "up" if (queue.get("status") or {}).get("state", "Open") == "Open" else "down"
+        label = f"{name}*" if name == "default" else name
+        rows += [(label, avail, "infinite", str(len(each)), state, node_list(each)) for state, each in sorted(groups.items())]
+    _table(rows, right=(2, 3, 4))
+    return 0
+
+
+def _node_state(row: Mapping[str, Any]) -> str:
+    if row["state"] == "NotReady":
+        return "down"
+    if row["state"] == "Cordoned":
+        return "drain" if not row["pods"] else "drng"
+    if not row["pods"]:
+        return "idle"
+    return "alloc" if float(row["cpuFree"] or 0) <= 0 else "mix"
+
+
+async def _scancel(context: Context) -> int:
+    read = _read(context.arguments, "scancel", " [JOB…]", OF_SCANCEL)
+    if read is None:
+        return 0
+    given, names = read
+    if not names and not given.keys() & {"user", "me", "partition", "name", "state"}:
+        raise Failure("name Jobs, or choose them by --user, --me, --partition, --name or --state")
+    status = 0
+    wanted = _states(given, "state")
+    async with _connected(given) as client:
+        context = Context({}, connection=client)
+        views = await _chosen(context, given, set(names))
+        for name in sorted(set(names) - {view.name for view in views}):
+            sys.stderr.write(f"scancel: error: there is no Job {name} that the options choose\n")
+            status = 1
+        for view in views:
+            state = state_of(view.job)
+            if state not in {"PD", "R", "S", "RQ", "CG"} or (wanted and state not in wanted):
+                continue
+            try:
+                await cancel(client, Key(view.namespace, view.name))
+            except KubeError as error:
+                sys.stderr.write(f"scancel: error: {view.name}: {error}\n")
+                status = 1
+    return status
+
+
+async def _link(context: Context) -> int:
+    if len(context.arguments) != 1 or context.arguments[0].startswith("-"):
+        raise Failure("name the folder for the links, which should be in PATH: vcctl slurm-names ~/bin")
+    for line in linked(Path(context.arguments[0])):
+        context.say(line)
+    return 0
+
+
+def linked(folder: Path) -> list[str]:
+    """Make links to `vcctl` with the names of Slurm's commands. Return a line for each new one."""
+    from pyroclast_cli.programs import SLURM_NAMES  # noqa: PLC0415 - that module imports this one
+
+    program = shutil.which(sys.argv[0]) or shutil.which("vcctl")
+    if program is None:
+        raise Failure("vcctl is not in PATH, so a link to it has no target")
+    target, lines = Path(program).resolve(), []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for link in (folder / name for name in SLURM_NAMES):
+            if not (link.is_symlink() and link.resolve() == target):
+                link.symlink_to(target)
+                lines.append(f"{link} -> {target}")
+    except OSError as error:
+        raise Failure(f"{error.filename2 or error.filename}: {error.strerror}") from error
+    return lines
+
+
+def _leaf(name: str, short: str, work: Any) -> Any:  # noqa: ANN401 - as OwnLeaf
+    return OwnLeaf(name, short, work, needs_cluster=False, is_raw=True)
+
+
+SQUEUE: Final = _leaf("squeue", "list Jobs that wait or run, with the columns of Slurm", _squeue)
+SACCT: Final = _leaf("sacct", "list past Jobs, with the columns of Slurm", _sacct)
+SINFO: Final = _leaf("sinfo", "list queues and nodes, with the columns of Slurm", _sinfo)
+SCANCEL: Final = _leaf("scancel", "end Jobs by name, user or queue", _scancel)
+NAMES: Final = OwnLeaf(
+    "slurm-names", "make links to vcctl with the names of Slurm's commands", _link, needs_cluster=False, takes="FOLDER"
+)

@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH --dependency=afterok:one?afterok:two
+#SBATCH --begin=now+1hour
+./merge

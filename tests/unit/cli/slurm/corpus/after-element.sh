@@ -1,0 +1,3 @@
+#!/bin/bash
+#SBATCH --dependency=afterok:sweep-abcde_5,after:other+10
+./merge

@@ -1,0 +1,6 @@
+#!/bin/bash
+#SBATCH --hold
+#SBATCH --account=physics
+#SBATCH --qos=long
+#SBATCH --priority=high
+./work

@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH -J nightly
+#SBATCH --dependency=singleton
+./nightly

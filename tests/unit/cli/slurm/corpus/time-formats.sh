@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH --time=1-2
+#SBATCH --deadline=now+3days
+./work

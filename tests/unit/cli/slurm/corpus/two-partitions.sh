@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH --partition=short,long
+#SBATCH --mail-type=NONE
+./work

@@ -1,0 +1,3 @@
+#!/bin/bash
+#SBATCH --gpu-flavour=a100
+./work
