@@ -58,6 +58,7 @@ PLACES: Final = {
     "queues": (f"{VIEWS}.queues", "QUEUES_VIEW"),
     "nodes": (f"{VIEWS}.nodes", "NODES_VIEW"),
     "tree": (f"{VIEWS}.timeline", "TREE"),
+    "array": (f"{VIEWS}.arrays", "ARRAY"),
     "flow": (f"{VIEWS}.flows", "FLOW"),
     "timeline": (f"{VIEWS}.timeline", "TIMELINE"),
     "logs": (f"{VIEWS}.logs", "LOGS"),
@@ -78,7 +79,21 @@ PLACES: Final = {
 """The module and attribute of each command."""
 
 SECTIONS: Final = {
-    "Jobs Now": ("waiting", "running", "explain", "why", "order", "logs", "wait", "timeline", "tree", "flow", "top", "ui"),
+    "Jobs Now": (
+        "waiting",
+        "running",
+        "explain",
+        "why",
+        "order",
+        "logs",
+        "wait",
+        "timeline",
+        "tree",
+        "array",
+        "flow",
+        "top",
+        "ui",
+    ),
     "Before You Submit": ("fits", "what-if", "lint"),
     "As in Slurm": ("run", "shell", *SLURM_NAMES, "slurm-names"),
     "Cluster": ("doctor", "queues", "budget", "limits", "nodes"),

@@ -24,6 +24,7 @@ arguments.
 
 BUILT_IN: Final[Mapping[str, Mapping[str, Value]]] = {
     "env": {"task-name": False},
+    "slurm": {},
     "svc": {
         "publish-not-ready-addresses": False,
         "disable-network-policy": False,

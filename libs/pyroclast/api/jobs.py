@@ -170,7 +170,7 @@ class JobSpec(WireModel):
     policies: list[LifecyclePolicy] | None = None
     """Policies for occurrences of any task."""
     plugins: dict[str, list[str]] | None = None
-    """Job plugins by name, with their arguments: env, svc, ssh, tensorflow, pytorch, mpi, ray, hcclrank."""
+    """Job plugins by name, with their arguments: env, slurm, svc, ssh, tensorflow, pytorch, mpi, ray, hcclrank."""
     running_estimate: Duration | None = None
     """The user's estimate of the Job's run time, as a Go duration."""
     queue: SubdomainName = "default"

@@ -16,6 +16,7 @@ from pyroclast.api import keys
 from pyroclast.api.types import Key
 from pyroclast.pictures.bars import Run, run_bars
 from pyroclast.pictures.timeline import timeline
+from pyroclast.rules.jobs.arrays import number_of_pods
 from pyroclast.runtime.traces import context_of
 from pyroclast.views.groups import is_native
 from pyroclast.views.readable import human_duration
@@ -158,7 +159,8 @@ def _pods(cluster: Cluster, templates: Templates, row: JobRow, details: JobDetai
         task = str((pod["metadata"].get("annotations") or {}).get(keys.TASK_SPEC, ""))
         phases.setdefault(task, Counter())[str((pod.get("status") or {}).get("phase", ""))] += 1
     sizes = {
-        str(task.get("name", "")): int(task.get("replicas", 1)) for task in (details.job.get("spec") or {}).get("tasks") or ()
+        str(task.get("name", "")): number_of_pods(task) if task.get("array") else int(task.get("replicas", 1))
+        for task in (details.job.get("spec") or {}).get("tasks") or ()
     }
     tasks = [(name, wanted, sorted(phases.get(name, Counter()).items())) for name, wanted in sizes.items()]
     picture = timeline(f"{row.namespace}/{row.name}", drawn) if drawn else None

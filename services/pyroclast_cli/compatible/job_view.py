@@ -11,6 +11,7 @@ import orjson
 
 from pyroclast.api.types import EVENTS, JOBS, Key
 from pyroclast.kube.basics.errors import KubeError
+from pyroclast.rules.jobs.arrays import number_of_pods
 from pyroclast.views.readable import age
 from pyroclast_cli.tree import text_of
 
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 
 
 LEVELS: Final = ("", "  ", "    ", "      ", "        ", "          ")
+_OF_ARRAYS: Final = (
+    ("Indexes", "indexes"),
+    ("Max Parallel", "maxParallel"),
+    ("Max Failures", "maxFailures"),
+    ("Retries Per Index", "retriesPerIndex"),
+    ("Cancelled", "cancelled"),
+)
 COUNTERS: Final = (
     ("Succeeded", "succeeded"),
     ("Pending", "pending"),
@@ -85,7 +93,8 @@ def _task_lines(task: Mapping[str, Any]) -> list[str]:
     annotations = metadata.get("annotations") or {}
     lines = [
         _line(2, "Name", task.get("name", "")),
-        _line(2, "Replicas", task.get("replicas", 0)),
+        _line(2, "Replicas", number_of_pods(task)),
+        *(_line(2, label, task["array"][field]) for label, field in _OF_ARRAYS if field in (task.get("array") or {})),
         "    Template:",
         "      Metadata:",
         "        Annotations:",

@@ -15,6 +15,7 @@ import yaml
 from pyroclast.api.enums import Action
 from pyroclast.api.types import JOBS
 from pyroclast.resources import quantity
+from pyroclast.rules.jobs.arrays import number_of_pods
 from pyroclast_cli.compatible.commands import issue, required_key
 from pyroclast_cli.compatible.job_view import view_lines
 from pyroclast_cli.flags import Context, Failure, Flag
@@ -69,7 +70,7 @@ def job_table(
 def _cells(job: Mapping[str, Any]) -> list[str]:
     metadata, status = job["metadata"], job.get("status") or {}
     created = datetime.fromisoformat(metadata["creationTimestamp"]).astimezone()
-    replicas = sum(task.get("replicas", 0) for task in job.get("spec", {}).get("tasks") or ())
+    replicas = sum(map(number_of_pods, job.get("spec", {}).get("tasks") or ()))
     return [
         f"{created:%Y-%m-%d}",
         (status.get("state") or {}).get("phase", ""),

@@ -28,8 +28,12 @@ _ORDER: Final = {name: position for position, name in enumerate(BUILT_IN)}
 
 
 def names_of(job: Job) -> list[str]:
-    """Return the plugins that `job` names in a fixed order: built-in plugins first, then other plugins by name."""
-    return sorted(job.spec.plugins, key=lambda name: (_ORDER.get(name, len(_ORDER)), name))
+    """Return the plugins of `job` in a fixed order: built-in plugins first, then other plugins by name.
+
+    Pods of an array need their index, so a Job with an array has the plugin `env` even if it does not name the plugin.
+    """
+    own = {"env"} if any(task.array is not None for task in job.spec.tasks) else set()
+    return sorted({*job.spec.plugins, *own}, key=lambda name: (_ORDER.get(name, len(_ORDER)), name))
 
 
 def marks_of(job: Job) -> dict[str, str]:
@@ -65,7 +69,7 @@ def make(job: Job, name: str) -> JobPlugin:
     if (plugin := known().get(name)) is None:
         raise PluginError(f"failed to get plugin {name}")
     with translated(name):
-        return plugin(job.spec.plugins[name])
+        return plugin(job.spec.plugins.get(name, ()))
 
 
 def check(plugins: Iterable[JobPlugin], job: Job) -> None:

@@ -21,6 +21,8 @@ from pyroclast.api.records.pods import PodSpec
 from pyroclast.api.run_lengths import alike_keys, digest, worth_key
 from pyroclast.api.waiting import Waiting, read_waiting
 from pyroclast.lifecycle.flow.outputs import outputs_of
+from pyroclast.lifecycle.gang import arrays
+from pyroclast.lifecycle.gang.members import needed_pods
 from pyroclast.resources.pods import as_stored, effective
 from pyroclast_recorder.facts.pods import job_of
 from pyroclast_recorder.facts.units import LARGEST, clipped, seconds, whole_amounts
@@ -103,7 +105,7 @@ def job_facts(job: Job, now: int, *, is_deleted: bool) -> dict[str, Any]:
     """
     meta, spec, state = job.metadata, job.spec, job.status.state
     ended = state.phase.is_finished or state.phase is JobPhase.ABORTED
-    templates = [(task, _template(task)) for task in spec.tasks]
+    templates = [(arrays.sized(task), _template(task)) for task in spec.tasks]
     return {
         "uid": meta.uid,
         "seen": now,
@@ -121,7 +123,7 @@ def job_facts(job: Job, now: int, *, is_deleted: bool) -> dict[str, Any]:
         "phase": str(state.phase) or str(JobPhase.PENDING),
         "reason": clipped(state.reason, 128) or None,
         "message": clipped(state.message) or None,
-        "gang_size": spec.min_available if spec.min_available is not None else sum(task.replicas for task in spec.tasks),
+        "gang_size": spec.min_available if spec.min_available is not None else sum(needed_pods(task) for task, _ in templates),
         "retries": job.status.retry_count,
         "created": seconds(meta.creation_timestamp),
         "started": _first_time(job, JobPhase.RUNNING),
@@ -222,11 +224,11 @@ def _made_by(meta: Meta) -> dict[str, str | None]:
 
 
 def _requests(templates: Iterable[tuple[Task, PodSpec]]) -> str:
-    """Return the sum of the requests of all pods, as JSON."""
+    """Return the sum of the requests of all pods that may run at the same time, as JSON."""
     total: Counter[str] = Counter()
     for task, pod in templates:
         for name, amount in whole_amounts(effective(as_stored(msgspec.to_builtins(pod)), "requests")).items():
-            total[name] = min(total[name] + amount * max(0, task.replicas), LARGEST)
+            total[name] = min(total[name] + amount * max(0, arrays.at_once(task).replicas), LARGEST)
     return orjson.dumps(total, option=orjson.OPT_SORT_KEYS).decode()
 
 

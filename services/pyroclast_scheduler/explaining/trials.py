@@ -15,7 +15,7 @@ import msgspec
 from pyroclast.api import records
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.records import reading
-from pyroclast.lifecycle.gang import members, podgroups, pods
+from pyroclast.lifecycle.gang import arrays, members, podgroups, pods
 from pyroclast.lifecycle.gang.groups import volcano_group
 from pyroclast.lifecycle.times import format_time
 from pyroclast.resources.pods import NO_ADDITIONS, Additions, as_stored
@@ -81,14 +81,14 @@ def gang_of(
         TooManyPods: the gang is too large for a trial.
     """
     job = job_of(body)
-    if sum(task.replicas for task in job.spec.tasks) > MOST_PODS:
+    if sum(arrays.at_once(task).replicas for task in job.spec.tasks) > MOST_PODS:
         raise TooManyPods(f"it has more than {MOST_PODS} pods")
     manifest = podgroups.manifest(job, priorities, additions)
     manifest["metadata"] |= {"uid": f"tried-{job.metadata.uid}", "creationTimestamp": job.metadata.creation_timestamp}
     manifest["status"] = {"phase": str(phase)}
     group = reading.convert(manifest, records.PodGroup, strict=False)
     book, tasks = ShapeBook(), []
-    for task in job.spec.tasks:
+    for task in map(arrays.at_once, job.spec.tasks):
         tasks += _tasks(job, task, book, priorities, additions)
     priority = priorities.get(group.spec.priority_class_name, default) if group.spec.priority_class_name else default
     return JobFacts.of(volcano_group(group), tasks, priority=priority, queue=group.spec.queue)

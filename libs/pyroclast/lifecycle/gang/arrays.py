@@ -16,7 +16,7 @@ import msgspec
 
 from pyroclast.api import keys
 from pyroclast.api.enums import PodPhase
-from pyroclast.api.records import Array, ArrayStatus, JobSpec, Pod, Task
+from pyroclast.api.records import Array, ArrayStatus, Job, JobSpec, Pod, Task
 from pyroclast.resources import indexes
 from pyroclast.resources.indexes import Ranges, Spans
 
@@ -52,6 +52,19 @@ def has_index(task: Task, index: int) -> bool:
     if task.array is not None:
         return indexes.contains(indexes.lenient(task.array.indexes), index)
     return 0 <= index < task.replicas
+
+
+def failures_before(job: Job, task: Task, index: int) -> int:
+    """Return how often pods of `index` have failed, as the status of `job` says."""
+    status = job.status.arrays.get(task.name)
+    return 0 if status is None else status.failures.get(str(index), 0)
+
+
+def at_once(task: Task) -> Task:
+    """Return an array task with as many replicas as pods of it may exist at the same time."""
+    whole = sized(task)
+    most = None if task.array is None else task.array.max_parallel
+    return whole if most is None else msgspec.structs.replace(whole, replicas=min(most, whole.replicas))
 
 
 def tries_of(pod: Pod) -> int:
@@ -133,7 +146,8 @@ def read(array: Array, last: ArrayStatus) -> Progress:
     completed = indexes.without(indexes.read(last.completed), indexes.union(failed, cancelled))
     failures = {int(index): number for index, number in last.failures.items() if index.isascii() and index.isdecimal()}
     recorded = indexes.union(indexes.union(completed, failed), cancelled)
-    return Progress(array, ranges, completed, failed, cancelled, (), failures, recorded, failures)
+    running = indexes.read(last.running)
+    return Progress(array, ranges, completed, failed, cancelled, running, failures, recorded, failures)
 
 
 def observed(array: Array, last: ArrayStatus, pods: Iterable[tuple[int, Pod, bool]], successes: Iterable[int] = ()) -> Progress:

@@ -14,7 +14,7 @@ import msgspec
 from pyroclast.api import keys
 from pyroclast.api.records import Job, JobVolume, Task
 from pyroclast.api.types import JOBS
-from pyroclast.lifecycle.gang import ends, members
+from pyroclast.lifecycle.gang import arrays, ends, members
 from pyroclast.lifecycle.merging import controller_reference
 
 _DEFAULT_TASK: Final = "default"
@@ -105,7 +105,7 @@ def _annotations(job: Job, task: Task, index: int, *, forwarding: bool) -> dict[
         keys.TEMPLATE_UID: f"{job.metadata.name}-{task.name}",
         keys.GROUP_NAME: members.group_name(job),
     }
-    if (status := job.status.arrays.get(task.name)) is not None and (failures := status.failures.get(str(index))):
+    if failures := arrays.failures_before(job, task, index):
         annotations[keys.FAILURES_BEFORE] = str(failures)
     if task.topology_policy:
         annotations[keys.NUMA_TOPOLOGY_POLICY] = task.topology_policy

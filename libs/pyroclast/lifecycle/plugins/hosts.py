@@ -8,7 +8,6 @@ from typing import Any, Final
 from pyroclast.api.jobplugins import LONGEST_HOST_LIST, MOST_IN_VARIABLES
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.gang import members
-from pyroclast.lifecycle.gang.members import total_replicas
 from pyroclast.lifecycle.gang.pods import template_of
 from pyroclast.lifecycle.jobplugins import PluginError
 
@@ -38,7 +37,7 @@ def hosts(job: Job, task: Task) -> list[Host]:
     Raises PluginError: the Job has more than `MOST_HOSTS` pods.
     """
     spec = template_of(task).get("spec") or {}
-    if (total := total_replicas(job.spec)) > MOST_HOSTS:
+    if (total := sum(each.replicas for each in job.spec.tasks if each.array is None)) > MOST_HOSTS:
         raise PluginError(f"spec.tasks: the Job has {total} pods; plugins list the hosts of Jobs with at most {MOST_HOSTS} pods")
     return [_host(job, task, index, spec) for index in range(_count(task, spec))]
 
@@ -70,6 +69,8 @@ def _host(job: Job, task: Task, index: int, spec: dict[str, Any]) -> Host:
 
 
 def _count(task: Task, spec: dict[str, Any]) -> int:
+    if task.array is not None:
+        return 0  # its pods do not know each other
     return min(task.replicas, 1) if spec.get("hostname") else task.replicas
 
 

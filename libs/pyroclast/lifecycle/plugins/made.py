@@ -19,13 +19,24 @@ from pyroclast.lifecycle.plugins.hcclrank import HcclrankPlugin
 from pyroclast.lifecycle.plugins.mpi import MpiPlugin
 from pyroclast.lifecycle.plugins.pytorch import PytorchPlugin
 from pyroclast.lifecycle.plugins.ray import RayPlugin
+from pyroclast.lifecycle.plugins.slurm import SlurmPlugin
 from pyroclast.lifecycle.plugins.ssh import SshPlugin
 from pyroclast.lifecycle.plugins.svc import SvcPlugin
 from pyroclast.lifecycle.plugins.tensorflow import TensorflowPlugin
 
 BUILT_IN_PLUGINS: Final[Mapping[str, type[JobPlugin]]] = {
     plugin.name: plugin
-    for plugin in (EnvPlugin, SvcPlugin, SshPlugin, TensorflowPlugin, MpiPlugin, PytorchPlugin, RayPlugin, HcclrankPlugin)
+    for plugin in (
+        EnvPlugin,
+        SlurmPlugin,
+        SvcPlugin,
+        SshPlugin,
+        TensorflowPlugin,
+        MpiPlugin,
+        PytorchPlugin,
+        RayPlugin,
+        HcclrankPlugin,
+    )
 }
 
 

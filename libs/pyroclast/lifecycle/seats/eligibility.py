@@ -24,7 +24,7 @@ class SeatRefusal(StrEnum):
     CLAIMS = "Claims"
     """A pod uses a persistent volume claim, or another volume that restricts its nodes."""
     DEPENDS_ON = "DependsOn"
-    """Pods of one task are created after those of another task."""
+    """Pods are created after others: a task waits for another task, or the Job has an array."""
     DEVICES = "Devices"
     """A pod requests a resource other than CPU, memory and ephemeral storage, a NUMA policy, or certain devices."""
     FORWARDING = "Forwarding"
@@ -68,7 +68,7 @@ def refusal_of_job(job: records.Job, *, schedulers: Collection[str], forwarding:
         return SeatRefusal.FORWARDING
     if job.spec.scheduler_name not in schedulers:
         return SeatRefusal.SCHEDULER
-    if any(task.depends_on is not None for task in tasks):
+    if any(task.depends_on is not None or task.array is not None for task in tasks):
         return SeatRefusal.DEPENDS_ON
     if any(volume.volume_claim_name or volume.volume_claim for volume in job.spec.volumes):
         return SeatRefusal.CLAIMS

@@ -69,6 +69,17 @@ class WaitingPlace(Record, frozen=True, kw_only=True):
     start: list[str] | Literal["never"] | None
 
 
+class ArrayState(Record, frozen=True, kw_only=True):
+    """The indexes of an array task in one state."""
+
+    namespace: str
+    name: str
+    task: str
+    state: str
+    count: int
+    indexes: str
+
+
 class QueueShare(Record, frozen=True, kw_only=True):
     """One resource of a queue.
 
@@ -355,6 +366,7 @@ LISTS: Final[Mapping[str, type[Record]]] = {
             WaitingJob,
             RunningJob,
             WaitingPlace,
+            ArrayState,
             QueueShare,
             NodeGroup,
             PodTimeline,
