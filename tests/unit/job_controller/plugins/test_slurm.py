@@ -2,12 +2,11 @@ from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.plugins.slurm import SlurmPlugin
 from tests.unit.lifecycle.builders import job, task
 
-from .helpers import pod_of, with_init
+from .helpers import env, pod_of, with_init
 
 
 def variables(owner, index=0, task_number=0):
-    spec = pod_of(SlurmPlugin([]), owner, index=index, task_number=task_number)["spec"]
-    return {each["name"]: each["value"] for each in spec["containers"][0]["env"]}
+    return env(pod_of(SlurmPlugin([]), owner, task_number, index))
 
 
 def test_pods_of_several_tasks_are_nodes_with_ascending_ranks():
