@@ -26,6 +26,7 @@ __all__ = [
     "Tool",
     "build",
     "cache_root",
+    "kueue",
     "missing",
     "names",
     "of_nodes",
@@ -110,6 +111,11 @@ def skaffold() -> Tool:
     return Tool("skaffold", "skaffold", "./cmd/skaffold", variables)
 
 
+def kueue() -> Tool:
+    """The manager of Kueue, which admits and preempts Jobs in the tests of `spec.suspend`."""
+    return Tool("kueue", "kueue", "./cmd/kueue")
+
+
 def names() -> list[str]:
     """The names of all programs."""
     return [tool.name for tool in tools()]
@@ -152,7 +158,7 @@ def build(wanted: Iterable[str] = (), kubernetes: str = PRESENT) -> None:
 
 def _named(wanted: Iterable[str], kubernetes: str) -> list[Tool]:
     usual = {tool.name: tool for tool in tools(kubernetes)}
-    by_name = usual | {tool.name: tool for tool in (*of_nodes(), skaffold())}
+    by_name = usual | {tool.name: tool for tool in (*of_nodes(), skaffold(), kueue())}
     return [by_name[name] for name in wanted] or list(usual.values())
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +38,7 @@ SAVED: Final = "pyroclast-takeover"
 
 STOP_SECONDS: Final = 300.0
 POLL_SECONDS: Final = 0.5
+_MOST_NAMED: Final = 20
 _KINDS: Final = {kind.kind: kind for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)}
 _SET_BY_SERVER: Final = frozenset({"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"})
 
@@ -216,6 +218,12 @@ async def back(kubeconfig: Path, say: Callable[[str], None]) -> int:
         if not found.programs:
             say("No program of Volcano is installed here: install its chart; its objects are as they were.")
             return 1
+        if beyond := await inventory.beyond_volcano(client):
+            say("Volcano does not know these fields, acts as if they were absent, and removes them when it writes the object:")
+            for name, fields in islice(beyond.items(), _MOST_NAMED):
+                say(f"  {name}: {', '.join(fields)}")
+            if len(beyond) > _MOST_NAMED:
+                say(f"  and {len(beyond) - _MOST_NAMED} more")
         await start_volcano(client, found, say)
     say("Volcano works again as before the takeover.")
     return 0

@@ -167,6 +167,36 @@ async def read(client: Client) -> Inventory:
     )
 
 
+_ENDED: Final = frozenset({"Completed", "Failed", "Terminated", "Succeed"})
+_OF_JOBS: Final = frozenset(
+    {
+        *("suspend", "managedBy", "after", "afterPolicy", "deadline", "maxRunTime", "onTimeout", "signalBefore"),
+        *("maxFailedPods", "retry"),
+    }
+)
+_OF_TASKS: Final = frozenset({"array", "independentPods"})
+_OF_PLUGINS: Final = frozenset({"slurm"})
+"""Fields of Jobs and plugins that Volcano does not know. Its CRDs remove them when an object is written."""
+
+
+async def beyond_volcano(client: Client) -> dict[str, list[str]]:
+    """Return the fields that Volcano does not know, by the kind, namespace and name of each unfinished Job and flow with some."""
+    found = {}
+    for kind in (JOBS, JOB_FLOWS):
+        for each in await _list(client, kind):
+            if _phase(each) not in _ENDED and (names := fields_beyond_volcano(each.get("spec") or {})):
+                found[f"{kind.kind} {_key(each)}"] = names
+    return found
+
+
+def fields_beyond_volcano(spec: Json) -> list[str]:
+    """Return the paths of the fields in the spec of a Job or flow that Volcano does not know."""
+    names = [name for name in spec if name in _OF_JOBS and spec[name]]
+    names += [f"plugins.{name}" for name in spec.get("plugins") or {} if name in _OF_PLUGINS]
+    names += sorted({f"tasks[].{name}" for task in spec.get("tasks") or () for name in task if name in _OF_TASKS and task[name]})
+    return names
+
+
 async def _list(client: Client, kind: ResourceType) -> list[Json]:
     try:
         return (await client.list(kind))[0]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyroclast.api.types import CONFIG_MAPS, DEPLOYMENTS, VALIDATING_WEBHOOKS, Key, ResourceType
+from pyroclast.api.types import CONFIG_MAPS, DEPLOYMENTS, JOBS, VALIDATING_WEBHOOKS, Key, ResourceType
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
@@ -63,6 +63,29 @@ async def test_takeover_stops_volcano_and_takeover_back_restores_it(volcano: tup
     after = await client.get(VALIDATING_WEBHOOKS, WEBHOOK)
     assert after["webhooks"] == before["webhooks"]
     assert not await exists(client, CONFIG_MAPS, SAVED)
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields"),
+    [
+        ({"tasks": [{"name": "a", "replicas": 1}], "queue": "q", "suspend": False}, []),
+        ({"suspend": True, "after": [{"job": "a"}], "plugins": {"slurm": [], "env": []}}, ["suspend", "after", "plugins.slurm"]),
+        ({"maxRunTime": "1h", "tasks": [{"array": {"indexes": "0-9"}}, {"independentPods": True}]},
+         ["maxRunTime", "tasks[].array", "tasks[].independentPods"]),
+    ],
+)  # fmt: skip
+def test_fields_that_volcano_does_not_know_are_told_by_their_paths(spec: dict[str, Any], fields: list[str]) -> None:
+    assert inventory.fields_beyond_volcano(spec) == fields
+
+
+async def test_takeover_back_names_the_jobs_whose_fields_volcano_does_not_know(volcano: tuple[Client, Path]) -> None:
+    client, kubeconfig = volcano
+    assert await take_over(kubeconfig, [].append) == 0
+    job = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": {"name": "held", "namespace": "default"}}
+    await client.create(JOBS, {**job, "spec": {"suspend": True, "deadline": "2h", "tasks": []}})
+    said: list[str] = []
+    assert await back(kubeconfig, said.append) == 0
+    assert "  Job default/held: suspend, deadline" in said
 
 
 async def test_a_repeated_takeover_changes_nothing(volcano: tuple[Client, Path]) -> None:
