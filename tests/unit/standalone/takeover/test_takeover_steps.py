@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pyroclast.api.types import CONFIG_MAPS, DEPLOYMENTS, JOBS, VALIDATING_WEBHOOKS, Key, ResourceType
+from pyroclast.api.crds import custom_resource_definitions
+from pyroclast.api.types import CONFIG_MAPS, CRDS, DEPLOYMENTS, JOBS, VALIDATING_WEBHOOKS, Key, ResourceType
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
@@ -81,8 +82,9 @@ def test_fields_that_volcano_does_not_know_are_told_by_their_paths(spec: dict[st
 async def test_takeover_back_names_the_jobs_whose_fields_volcano_does_not_know(volcano: tuple[Client, Path]) -> None:
     client, kubeconfig = volcano
     assert await take_over(kubeconfig, [].append) == 0
+    await client.create(CRDS, next(each for each in custom_resource_definitions() if each["metadata"]["name"] == JOBS.qualified))
     job = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": {"name": "held", "namespace": "default"}}
-    await client.create(JOBS, {**job, "spec": {"suspend": True, "deadline": "2h", "tasks": []}})
+    await client.create(JOBS, {**job, "spec": {"suspend": True, "deadline": "2h", "tasks": [{"name": "a", "replicas": 1}]}})
     said: list[str] = []
     assert await back(kubeconfig, said.append) == 0
     assert "  Job default/held: suspend, deadline" in said
