@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pyroclast.api.types import Key
 from pyroclast.kube.http.client import Client
+from pyroclast.resources import indexes
 from pyroclast_client import errors
 from pyroclast_client.documents import STORE, SUBMISSION
 from pyroclast_client.podreading import Pod, log_of
@@ -16,6 +17,7 @@ from pyroclast_client.results import Envelope, Outcome, decoded, envelope
 from pyroclast_client.runner import sealing
 
 AFTER_FRAMES: Final = 20  # most lines that other code may print after the result
+STOPPED: Final = ("Terminated", "Aborted")
 EVICTIONS: Final = frozenset({"Evicted", "Preempted", "NodeLost", "NodeShutdown"})
 
 
@@ -49,10 +51,18 @@ class Collector:
         name = Key(metadata["namespace"], metadata["name"])
         return cls(kube, name, key, annotations.get(SUBMISSION, ""), annotations.get(STORE, ""))
 
-    async def all(self, pods: Iterable[Pod], size: int) -> list[Outcome]:
+    async def all(self, pods: Iterable[Pod], job: Mapping[str, Any], size: int) -> list[Outcome]:
         """Return the outcome of each call (by index) of a Job that has ended."""
-        chosen = _chosen(pods)
-        return [self._missing(index) if index not in chosen else await self.one(chosen[index]) for index in range(size)]
+        chosen, status = _chosen(pods), job.get("status") or {}
+        ranges = [each.get("cancelled") or "" for each in (status.get("arrays") or {}).values()]
+        cancelled = {index for each in ranges for span in indexes.lenient(each) for index in span}
+        is_stopped = ((status.get("state") or {}).get("phase")) in STOPPED
+        return [
+            await self.one(chosen[index])
+            if index in chosen and (chosen[index].message or index not in cancelled)
+            else self._missing(index, is_cancelled=is_stopped or index in cancelled)
+            for index in range(size)
+        ]
 
     async def one(self, pod: Pod) -> Outcome:
         """Return the outcome of the call in a pod that has ended."""
@@ -100,7 +110,10 @@ class Collector:
         kind = errors.Evicted if is_evicted else errors.JobFailed
         return kind(text, job=str(self.job), phase=pod.phase, reason=pod.reason, index=pod.index, exit_code=pod.exit_code)
 
-    def _missing(self, index: int) -> Outcome:
+    def _missing(self, index: int, *, is_cancelled: bool) -> Outcome:
+        if is_cancelled:
+            text = f"index {index} of Job {self.job} was cancelled before it had a result; submit it again to have one"
+            return Outcome(index, error=errors.JobFailed(text, job=str(self.job), phase="Cancelled", index=index))
         text = f"index {index} of Job {self.job}: its pod is gone, and the result with it; fetch results as Jobs end"
         return Outcome(index, error=errors.ResultGone(text))
 

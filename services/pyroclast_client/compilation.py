@@ -95,7 +95,15 @@ def compiled(
     size = Gang(len(arguments), 1) if is_sweep else options.gang
     template = pod_template(options, surroundings, secret=secret_name(name), world=size.size, store=store)
     spec = with_patch(
-        job_spec(options, surroundings, size, template, policies=_policies(options, size.size, is_sweep=is_sweep)), options.patch
+        job_spec(
+            options,
+            surroundings,
+            size,
+            template,
+            policies=_policies(options, size.size, is_sweep=is_sweep),
+            is_sweep=is_sweep,
+        ),
+        options.patch,
     )
     metadata: dict[str, Any] = {"name": name, "namespace": surroundings.namespace}
     if executor:
@@ -120,10 +128,19 @@ def compiled(
 
 
 def job_spec(
-    options: TaskOptions, surroundings: Surroundings, gang: Gang, template: Document, *, policies: Mapping[str, Any]
+    options: TaskOptions,
+    surroundings: Surroundings,
+    gang: Gang,
+    template: Document,
+    *,
+    policies: Mapping[str, Any],
+    is_sweep: bool = False,
 ) -> Document:
-    """Return the spec of a Job with one task of these pods."""
+    """Return the spec of a Job with one task of these pods. It is an array when only some calls of a sweep run at a time."""
     task = {"name": TASK, "replicas": gang.size, "minAvailable": gang.least, "template": template}
+    if is_sweep and options.parallel:
+        del task["replicas"]
+        task["array"] = {"indexes": f"0-{gang.size - 1}", "keepPods": True, "maxParallel": options.parallel}
     spec: dict[str, Any] = {"minAvailable": gang.least, "schedulerName": "volcano", "tasks": [task], **policies}
     if options.gang.size > 1:
         spec["plugins"] = {"svc": ["--publish-not-ready-addresses"], "env": []}
@@ -235,6 +252,8 @@ def _policies(options: TaskOptions, size: int, *, is_sweep: bool) -> dict[str, A
     A sweep restarts an evicted pod, and with `retries` a crashed one; it repeats a failed call in its pod. A gang restarts as a
     whole. With `idempotent`, a single call or a gang that was evicted or lost its node starts again, also without `retries`.
     """
+    if is_sweep and options.parallel:  # an array: what is evicted or deleted is made again, and no policy concerns it
+        return {}
     if is_sweep or (options.checkpoint is not None and not options.retries):
         codes = (sealing.REQUEUED, *(CRASHES if options.retries else ()))
         again = [{"exitCode": code, "action": "RestartPod"} for code in codes]

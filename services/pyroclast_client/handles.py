@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 import time
 import warnings
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final, Generic, Literal, Self, TypeVar, cast
 
 from pyroclast.api import keys
 from pyroclast.api.types import COMMANDS, JOBS, POD_GROUPS, PODS, Key
+from pyroclast.kube.basics.errors import Conflict
 from pyroclast.kube.http.client import PatchKind
+from pyroclast.resources import indexes
 from pyroclast_client import errors
 from pyroclast_client.collecting import Collector
 from pyroclast_client.documents import PAYLOAD, gives_json
@@ -238,6 +240,31 @@ class AsyncJob(Handle, Generic[R]):
         """Terminate the Job for good. The pods are deleted, and the Job object stays."""
         await self._command("TerminateJob")
 
+    async def cancel_calls(self, calls: Sequence[int]) -> None:
+        """Cancel some calls of a sweep with `parallel`. Those that have ended keep their results.
+
+        Raises:
+            Usage: the sweep has no `parallel`, so that its calls cannot be cancelled one by one.
+        """
+        with translating(f"Job {self.key}"):
+            while True:
+                job = await self.object()
+                array = job["spec"]["tasks"][0].get("array")
+                if array is None:
+                    raise errors.Usage(
+                        f"cancel: Job {self.key} has no `parallel`, so only all calls can be cancelled; give it one"
+                    )
+                spans = indexes.union(indexes.read(array.get("cancelled") or ""), indexes.spans_of(sorted(calls)))
+                patch = [
+                    {"op": "replace", "path": "/metadata/resourceVersion", "value": job["metadata"]["resourceVersion"]},
+                    {"op": "add", "path": "/spec/tasks/0/array/cancelled", "value": indexes.written(spans)},
+                ]
+                try:
+                    await (await self.client.session()).kube.patch(JOBS, self.key, patch, PatchKind.JSON)
+                except Conflict:  # the controller wrote the Job meanwhile
+                    continue
+                return
+
     async def suspend(self) -> None:
         """Delete the pods of the Job until `resume`."""
         await self._command("AbortJob")
@@ -282,7 +309,7 @@ class AsyncJob(Handle, Generic[R]):
         collector = await self._collector(job)
         with translating(f"the results of Job {self.key}"):
             pods = await pods_of(collector.kube, self.namespace, self.name, self.uid)
-            self._outcomes = await collector.all(pods, _size(job))
+            self._outcomes = await collector.all(pods, job, _size(job))
         return self._outcomes
 
     def _watcher(self, session: Session) -> Watcher:
@@ -437,7 +464,10 @@ class AsyncJob(Handle, Generic[R]):
 
 
 def _size(job: dict[str, Any]) -> int:
-    return sum(int(task.get("replicas") or 0) for task in job["spec"]["tasks"])
+    return sum(
+        indexes.number(indexes.lenient(task["array"]["indexes"])) if "array" in task else int(task.get("replicas") or 0)
+        for task in job["spec"]["tasks"]
+    )
 
 
 def _goes_by_itself(job: dict[str, Any]) -> bool:

@@ -20,6 +20,7 @@ from pyroclast_client.payload import Arguments
 OWN_OPTIONS: Final = frozenset(
     {"queue", "image", "priority", "topology", "mounts", "env", "secrets", "pod", "python", "retries", "store", "ttl"}
 )
+PARALLEL: Final = "array_parallelism"
 STEM: Final = "submitit"
 STATES: Final = {"Completed": "COMPLETED", "Failed": "FAILED", "Terminated": "CANCELLED", "Aborted": "CANCELLED"}
 
@@ -70,12 +71,18 @@ class PyroclastExecutor(core.Executor):  # type: ignore[misc]  # see above
 
     @classmethod
     def _valid_parameters(cls) -> set[str]:
-        return set(OWN_OPTIONS)
+        return {*OWN_OPTIONS, PARALLEL}
 
     def _internal_process_submissions(self, delayed_submissions: list[Any]) -> list[PyroclastJob]:
-        return [self._submit(delayed) for delayed in delayed_submissions]
+        """Submit a Job for each call. With `array_parallelism`, each waits for the end of the one that many places before."""
+        jobs: list[PyroclastJob] = []
+        most = int(self.parameters.get(PARALLEL) or len(delayed_submissions))
+        for place, delayed in enumerate(delayed_submissions):
+            before = jobs[place - most].job_id if place >= most else ""
+            jobs.append(self._submit(delayed, {"after": [{"job": before, "condition": "Ended"}]} if before else {}))
+        return jobs
 
-    def _submit(self, delayed: Any) -> PyroclastJob:  # noqa: ANN401 - of submitit
+    def _submit(self, delayed: Any, patch: dict[str, Any]) -> PyroclastJob:  # noqa: ANN401 - of submitit
         """Write the pickle before the Job is created, because the pod may start at once."""
         given, nodes = self.parameters, int(self.parameters.get("nodes", 1))
         tasks = int(given.get("tasks_per_node", 1))
@@ -84,7 +91,8 @@ class PyroclastExecutor(core.Executor):  # type: ignore[misc]  # see above
         path = utils.JobPaths(self.folder, job_id=name).submitted_pickle
         path.parent.mkdir(parents=True, exist_ok=True)
         delayed.dump(path)
-        launch, options = _launcher(str(self.folder), name, nodes, tasks, Path.cwd()), options_of(self._options(nodes, tasks))
+        launch = _launcher(str(self.folder), name, nodes, tasks, Path.cwd())
+        options = options_of({**self._options(nodes, tasks), "patch": patch})
         if nodes == 1:  # as a sweep of one call, whose pod restarts after an eviction
             defaults.client().submit(SweepCall(launch, (Arguments(),), options, name), name=name)
         else:

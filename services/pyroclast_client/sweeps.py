@@ -117,11 +117,12 @@ class AsyncSweep(Generic[R]):
             await self.start(failed, fresh_name(self.call.name))
         return self
 
-    async def cancel(self) -> None:
-        """Terminate the calls that have not ended."""
-        for job, _ in self.parts:
-            if not (await job.status()).is_finished:
-                await job.cancel()
+    async def cancel(self, *indices: int) -> None:
+        """Terminate the calls that have not ended: all, or those of a sweep with `parallel` that `indices` name."""
+        for job, part in self.parts:
+            chosen = [part.index(index) for index in indices if index in part]
+            if (chosen or not indices) and not (await job.status()).is_finished:
+                await (job.cancel_calls(chosen) if indices else job.cancel())
 
     async def _read(self, job: AsyncJob[R], indices: Sequence[int], told: asyncio.Queue[Outcome | BaseException | None]) -> None:
         try:
@@ -194,6 +195,6 @@ class Sweep(Generic[R]):
         run(self.handle.retry())
         return self
 
-    def cancel(self) -> None:
-        """Terminate the calls that have not ended."""
-        run(self.handle.cancel())
+    def cancel(self, *indices: int) -> None:
+        """Terminate the calls that have not ended: all, or those of a sweep with `parallel` that `indices` name."""
+        run(self.handle.cancel(*indices))

@@ -42,6 +42,18 @@ def test_arrays_and_batches_run(executor: Any) -> None:
     assert [job.result() for job in jobs] == [0, 1]
 
 
+def test_an_array_runs_only_so_many_jobs_at_a_time(executor: Any, tmp_path: Path) -> None:
+    def at_once(number: int) -> int:
+        (tmp_path / f"{number}.now").touch()
+        time.sleep(0.5)
+        found = len(list(tmp_path.glob("*.now")))
+        (tmp_path / f"{number}.now").unlink()
+        return found
+
+    executor.update_parameters(pyroclast_array_parallelism=1)
+    assert [job.result() for job in executor.map_array(at_once, [1, 2, 3])] == [1, 1, 1]
+
+
 def test_an_error_is_told_with_its_traceback(executor: Any) -> None:
     job = executor.submit(divmod, 1, 0)
     with pytest.raises(submitit.core.utils.FailedJobError, match="ZeroDivisionError"):

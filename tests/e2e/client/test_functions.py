@@ -714,3 +714,27 @@ def test_on_nodes_of_this_machine_a_function_runs_here_without_an_image(
     with pc.Client(kubeconfig=local.kubeconfig):
         job = pc.task(cpu="10m")(lambda: (sys.executable, Path("data.txt").read_text())).run()
         assert job.result(200) == (sys.executable, "here")
+
+
+def test_a_parallel_sweep_runs_so_many_calls_at_a_time_and_cancels_one(local: pc.Client, tmp_path: Path) -> None:
+    @pc.task(cpu="10m", parallel=2)
+    def counted(number: int) -> int:
+        (tmp_path / f"{number}").touch()
+        while number == 1 and not (tmp_path / "go").exists():
+            time.sleep(0.1)
+        at_once = len(list(tmp_path.glob("[0-9]")))
+        (tmp_path / f"{number}").unlink()
+        return at_once
+
+    sweep = counted.sweep(range(6))
+    sweep.cancel(1, 5)
+    results = sweep.results(200)
+    cancelled = [index for index, each in enumerate(results) if isinstance(each, errors.JobFailed)]
+    assert cancelled == [1, 5]
+    assert all("was cancelled before it had a result" in str(results[index]) for index in cancelled)
+    assert {results[index] for index in (0, 2, 3, 4)} <= {1, 2}
+    whole = counted.using(parallel=None).sweep([1, 1])
+    with pytest.raises(errors.Usage, match="has no `parallel`"):
+        whole.cancel(0)
+    whole.cancel()
+    assert all("was cancelled" in str(each) for each in whole.results(100))
