@@ -11,21 +11,24 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import resource
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import job_phases, jobs, pods
 from pyroclast_recorder.following.writer import Writer
 from pyroclast_recorder.hourly_usage import DAY, HOUR
-from pyroclast_recorder.reading.queries import usage
-from pyroclast_recorder.reading.questions import UsageQuestion
+from pyroclast_recorder.reading.queries import history, usage
+from pyroclast_recorder.reading.questions import HistoryQuestion, UsageQuestion, history_question
 from tests.postgres import postgres_server
 
 START = 1_767_225_600
@@ -203,7 +206,20 @@ async def measure(kind: str, count: int, years: float) -> None:
             assert sum(row["asked"] for row in found) == made[0] * 3_600_000
             what = f"a report by {','.join(by)} per {per}, {len(found)} rows"
             print(f"{kind}: {what}: {sorted(took)[2]:.2f} s (median of 5)")
+        for words in ({}, {"user": "user-1"}, {"state": "Failed"}, {"name": "train-77*"}, {"queue": "q7", "since": "4w"}):
+            page = history_question({"since": "520w", "limit": "100", **words}, until)
+            took = []
+            for _ in range(5):
+                began = time.perf_counter()
+                items, _ = await database.answer(partial(_page, database, page, until))
+                took.append(time.perf_counter() - began)
+            print(f"{kind}: a list page of {made[1]} Jobs, {words or 'all'}, {len(items)} rows: {sorted(took)[2] * 1e3:.0f} ms")
+        print(f"{kind}: the process used at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB")
         await database.close()
+
+
+async def _page(database: Database, page: HistoryQuestion, now: int, connection: AsyncConnection) -> tuple[list[Any], bool]:
+    return await history(connection, database.cluster, page, ["research"], now)
 
 
 def main() -> None:

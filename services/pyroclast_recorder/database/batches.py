@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import Column, ColumnElement, Table, case
+from sqlalchemy import Column, ColumnElement, FromClause, Table, and_, case, func, null, or_
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
+from sqlalchemy.sql.elements import KeyedColumnElement
 
+from pyroclast.api.enums import PodPhase
 from pyroclast_recorder.database.tables import Merge, Row, merge_of
 from pyroclast_recorder.past_states import OF_STATE, joined, seen_state
 
 Insert: TypeAlias = postgresql.Insert | sqlite.Insert
+Columns: TypeAlias = ReadOnlyColumnCollection[str, KeyedColumnElement[Any]]
+
+ENDED: Final = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
 
 def key_of(table: Table, row: Row) -> tuple[Any, ...]:
@@ -32,10 +38,29 @@ def merged(table: Table, one: Row, other: Row) -> dict[str, Any]:
                 found[name] = late.get(name)
             case Merge.STATES:
                 found[name] = joined(one.get(name), other.get(name))
+            case Merge.REMOVED:
+                found[name] = _removed(one, other)
+            case Merge.RELEASED:
+                ends = [each[name] for each in (one, other) if each.get(name) is not None and _has_ended(each)]
+                found[name] = min(ends, default=_removed(one, other))
             case how:
                 values = [each for each in (one.get(name), other.get(name)) if each is not None]
                 found[name] = (min if how is Merge.FIRST else max)(values, default=None)
     return found
+
+
+def _has_ended(row: Row) -> bool:
+    """Whether a pod reported its end itself. Rows of the schema before `gone` do not tell, and count as that."""
+    return row.get("gone") is None or row.get("phase") in ENDED
+
+
+def _removed(one: Row, other: Row) -> int | None:
+    """Return the time since which the object of two rows is gone; None while it is there."""
+    gone = max((row["gone"] for row in (one, other) if row.get("gone") is not None), default=None)
+    if gone is not None and gone < max(_version(one), _version(other)):
+        return None
+    claims = [row["removed"] for row in (one, other) if row.get("gone") == gone and row.get("removed") is not None]
+    return min(claims, default=None)
 
 
 def upsert(table: Table, dialect: str) -> Insert:
@@ -47,7 +72,7 @@ def upsert(table: Table, dialect: str) -> Insert:
     insert = insert_into(table, dialect)
     new = insert.excluded
     is_later = new.version > table.c.version
-    changes = {column.name: _joined(column, new[column.name], is_later) for column in table.columns if not column.primary_key}
+    changes = {column.name: _joined(column, new, is_later) for column in table.columns if not column.primary_key}
     return insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=changes)
 
 
@@ -73,15 +98,40 @@ def insert_into(table: Table, dialect: str) -> Insert:
     return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
 
 
-def _joined(old: Column[Any], new: ColumnElement[Any], is_later: ColumnElement[bool]) -> ColumnElement[Any]:
+def _joined(old: Column[Any], excluded: Columns, is_later: ColumnElement[bool]) -> ColumnElement[Any]:
+    """Return the merge of a column as SQL; see `merged`. `excluded`: the columns of the new row."""
+    new = excluded[old.name]
     match merge_of(old):
         case Merge.LATEST:
             return case((is_later, new), else_=old)
         case Merge.STATES:
             return case((new.is_(None), old), else_=new)
         case Merge.FIRST:
-            return case((old.is_(None), new), (new < old, new), else_=old)
+            return _first(old, new)
+        case Merge.REMOVED:
+            return _removed_as_sql(old.table, excluded, is_later)
+        case Merge.RELEASED:
+            ends = (
+                case((or_(row["gone"].is_(None), *(row["phase"] == each for each in sorted(ENDED))), row[old.name]), else_=null())
+                for row in (old.table.c, excluded)
+            )
+            return func.coalesce(_first(*ends), _removed_as_sql(old.table, excluded, is_later))
     return case((old.is_(None), new), (new > old, new), else_=old)
+
+
+def _first(old: ColumnElement[Any], new: ColumnElement[Any]) -> ColumnElement[Any]:
+    return case((old.is_(None), new), (new < old, new), else_=old)
+
+
+def _removed_as_sql(table: FromClause, new: Columns, is_later: ColumnElement[bool]) -> ColumnElement[Any]:
+    one, other = (func.coalesce(row["gone"], -1) for row in (table.c, new))
+    version = case((is_later, new["version"]), else_=table.c.version)
+    return case(
+        (and_(or_(table.c.gone.is_not(None), new["gone"].is_not(None)), one < version, other < version), null()),
+        (other > one, new["removed"]),
+        (one > other, table.c.removed),
+        else_=_first(table.c.removed, new["removed"]),
+    )
 
 
 def _version(row: Row) -> int:
@@ -122,6 +172,8 @@ class Batch:
         """
         whole = {**dict.fromkeys(table.columns.keys()), **row, "cluster": self.cluster, "version": version}
         seen = whole.pop("seen", None)
+        if whole.get("removed") is not None and whole["gone"] is None and version:
+            whole["gone"] = version
         if table in OF_STATE and whole["states"] is None:
             whole["states"] = seen_state(table, version, seen, whole)
         rows = self.rows.setdefault(table, {})

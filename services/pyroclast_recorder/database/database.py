@@ -154,7 +154,9 @@ class Database:
         Rows that only other objects told of are left out, such as that of a Job whose PodGroup was seen before the Job.
         `kind`: the value of the column `kind` in `jobs`; None for Jobs.
         """
-        there = [table.c.cluster == self.cluster, (table.c.released_high if table is pods else table.c.removed).is_(None)]
+        there = [table.c.cluster == self.cluster, table.c.removed.is_(None)]
+        if table is pods:  # the objects of ended pods are there until they are deleted
+            there.append(or_(pods.c.released_high.is_(None), pods.c.gone.is_not(None)))
         if table is jobs:
             there += [jobs.c.kind.is_not_distinct_from(kind), jobs.c.version > 0]
         return {row["uid"]: row for row in await self._read(select(table).where(*there))}
@@ -319,7 +321,9 @@ class Database:
                 later = table.alias()
                 same = and_(later.c.cluster == table.c.cluster, later.c.uid == table.c.uid)
                 old = old.where(select(later.c.at).where(same, later.c.at > table.c.at, later.c.at < limit).exists())
-            if table is pods:  # the end of a native PodGroup is derived from its pods after each change of the PodGroup
+            if table is pods:  # a pod that is there would be listed again, and its usage would be added up twice
+                old = old.where(or_(pods.c.gone.is_(None), pods.c.removed < limit))
+                # the end of a native PodGroup is derived from its pods after each change of the PodGroup
                 theirs = (jobs.c.cluster == pods.c.cluster, jobs.c.uid == pods.c.job, jobs.c.kind.is_not(None))
                 is_kept = or_(jobs.c.removed.is_(None), jobs.c.removed >= limit)
                 old = old.where(~select(jobs.c.uid).where(*theirs, is_kept).exists())

@@ -21,12 +21,18 @@ class Merge(Enum):
 
     FIRST is the smaller and LAST the larger of two values that are not None. LATEST is the value of the row with the larger
     `version`. STATES are the past states of both rows; see `past_states`.
+
+    REMOVED is the time of a claim that the object is gone, an event or a list, of the version `gone`. The claim with the largest
+    version counts, until the object is seen in a larger version. RELEASED is the first end that the object reported itself, or
+    else the time of that claim.
     """
 
     FIRST = "first"
     LAST = "last"
     LATEST = "latest"
     STATES = "states"
+    REMOVED = "removed"
+    RELEASED = "released"
 
 
 def trace_step(name: str) -> str:
@@ -65,6 +71,11 @@ def _version() -> Column[Any]:
     return Column("version", BigInteger, nullable=False, info={"merge": Merge.LAST})
 
 
+def _removed() -> tuple[Column[Any], Column[Any]]:
+    """The columns `removed`, and `gone`: the version in which the object was gone. For pods, 0 if the object was there."""
+    return _number("removed", Merge.REMOVED), _number("gone", Merge.LAST)
+
+
 _IS_GROUP: Final = text("kind IS NOT NULL")
 _HAS_PARENT: Final = text("parent IS NOT NULL")
 
@@ -87,8 +98,9 @@ jobs: Final = Table(
     *(Column(name, Text, info={"merge": Merge.FIRST}) for name in ("owner_kind", "owner_name", "owner_uid", "parent_uid")),
     *map(_text, ("requests", "parent")),
     *map(_number, ("gang_size", "retries")),
-    *(_number(name, Merge.FIRST) for name in ("created", "let_in", "placed", "started", "removed")),
+    *(_number(name, Merge.FIRST) for name in ("created", "let_in", "placed", "started")),
     _number("ended"),
+    *_removed(),
     _states(),
     Index("jobs_by_time", "cluster", "created"),
     Index("jobs_by_name", "cluster", "namespace", "name"),
@@ -111,7 +123,8 @@ composites: Final = Table(
     *map(_text, ("namespace", "name", "parent", "queue", "estimate", "phase", "alike", "owner", "declared")),
     *(Column(name, Text, info={"merge": Merge.FIRST}) for name in ("parent_uid", "owner_name")),
     *map(_number, ("min_groups", "ended")),
-    *(_number(name, Merge.FIRST) for name in ("created", "started", "removed")),
+    *(_number(name, Merge.FIRST) for name in ("created", "started")),
+    *_removed(),
     Index("composites_by_name", "cluster", "namespace", "name"),
     Index("composites_by_end", "cluster", "ended"),
     *_by_parent("composites"),
@@ -169,8 +182,9 @@ owners: Final = Table(
     _key("uid"),
     _version(),
     *map(_text, ("kind", "namespace", "name", "submitted_by", "phase")),
-    *(_number(name, Merge.FIRST) for name in ("created", "removed")),
+    _number("created", Merge.FIRST),
     _number("ended"),
+    *_removed(),
 )
 """Owners of Jobs and PodGroups: flows, CronJobs, HyperJobs and native Jobs. `owner_uid` in `jobs` is the uid of the owner."""
 
@@ -186,8 +200,10 @@ pods: Final = Table(
     *map(_text, ("pod_group", "estimate")),
     *(Column(name, Text, info={"merge": Merge.FIRST}) for name in ("job", "domain")),
     *map(_number, ("task_index", "job_version", "exit_code")),
-    *(_number(name, Merge.FIRST) for name in ("created", "bound", "started", "finished", "released_high")),
+    *(_number(name, Merge.FIRST) for name in ("created", "bound", "started", "finished")),
+    _number("released_high", Merge.RELEASED),
     _number("released_low", Merge.LAST),
+    *_removed(),
     _states(),
     Index("pods_by_job", "cluster", "job"),
     Index("pods_by_end", "cluster", "released_high"),

@@ -64,6 +64,8 @@ def pod_facts(pod: Pod, now: int, *, is_deleted: bool) -> dict[str, Any]:
         "created": seconds(meta.creation_timestamp),
         "bound": _bound(pod),
         "started": seconds(status.start_time),
+        "removed": now if is_deleted else None,
+        "gone": None if is_deleted else 0,
     }
     if status.phase in ENDED or is_deleted:
         row |= _released(pod, now)

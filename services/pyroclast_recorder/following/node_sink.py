@@ -56,7 +56,7 @@ class Domains(ListedSink):
         if is_deleted or known is None or known.spec != record.spec:
             self._found.clear()
 
-    async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:  # noqa: ARG002 - a Sink
+    async def take_list(self, uids: set[str], since: int | None, began: int, now: int, version: int | None = None) -> None:  # noqa: ARG002 - a Sink
         """Handle a complete list: forget HyperNodes that are not in the list."""
         self._hyper_nodes = {name: each for name, each in self._hyper_nodes.items() if each.metadata.uid in uids}
         self._found.clear()
@@ -104,7 +104,7 @@ class NodeSink:
         self._last[uid] = facts
         await self._writer.add(node_states, version, {"uid": uid, "at": now, **facts})
 
-    async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:  # noqa: ARG002 - a Sink
+    async def take_list(self, uids: set[str], since: int | None, began: int, now: int, version: int | None = None) -> None:  # noqa: ARG002 - a Sink
         """Handle a complete list: record the deletion of nodes that are not in the list."""
         await self._writer.flushed()
         for uid, name in (await self._database.nodes_there()).items():

@@ -118,7 +118,7 @@ class QueueSink(ListedSink):
             self._parents[name] = parent
             await self._writer.add(queue_parents, version, {"uid": name, "at": now, "parent": parent})
 
-    async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:  # noqa: ARG002 - a Sink
+    async def take_list(self, uids: set[str], since: int | None, began: int, now: int, version: int | None = None) -> None:  # noqa: ARG002 - a Sink
         """Handle a complete list: forget queues that are not in the list."""
         for uid in self._queues.keys() - uids:
             self._on_gone(self._queues.pop(uid)[1].metadata.name)

@@ -163,13 +163,22 @@ class KindSink(Generic[T]):
         for table, own, row in list(self._rows(record, now, is_deleted=is_deleted)):
             await self._writer.add(table, version if own is None else own, row)
 
-    async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:
-        """Handle a complete list: unlisted objects have ended, and listed objects existed when the list began."""
+    async def take_list(self, uids: set[str], since: int | None, began: int, now: int, version: int | None = None) -> None:
+        """Handle a complete list: unlisted objects are gone, and listed objects existed when the list began.
+
+        An object that was seen in a larger version than the list was created after it.
+        """
         if self._table is None:
             return
         await self._writer.flushed()
         for uid, row in (await self._database.still_there(self._table, self._kind_of_rows)).items():
-            told = _at_list(self._table, uid in uids, since, began, now)
+            if version is not None and row["version"] > version:
+                continue
+            lives = "released_high" in row and row["released_high"] is None
+            if uid in uids:
+                told: dict[str, int | None] = {"released_low": began} if lives else {}
+            else:
+                told = {"removed": now, "gone": version, **({"released_low": since, "released_high": now} if lives else {})}
             if told:
                 await self._writer.add(self._table, 0, {"uid": row["uid"], **told})
 
@@ -183,13 +192,6 @@ class KindSink(Generic[T]):
         self._writer.move(cursor)
 
 
-def _at_list(table: Table, is_listed: bool, since: int | None, began: int, now: int) -> dict[str, int | None]:
-    """Return the columns that a list determines in a row without a recorded end."""
-    if table is pods:
-        return {"released_low": began} if is_listed else {"released_low": since, "released_high": now}
-    return {} if is_listed else {"removed": now}
-
-
 class GroupSink(KindSink[PodGroup]):
     """A `Sink` of PodGroups."""
 
@@ -201,9 +203,9 @@ class GroupSink(KindSink[PodGroup]):
         await super().take(record, version, now, is_deleted=is_deleted)
         await self._keep(record.metadata.uid, version, now, kept_nodes(record, is_deleted=is_deleted))
 
-    async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:
+    async def take_list(self, uids: set[str], since: int | None, began: int, now: int, version: int | None = None) -> None:
         """Handle a complete list: PodGroups that are not in the list have no reserved nodes."""
-        await super().take_list(uids, since, began, now)
+        await super().take_list(uids, since, began, now, version)
         for uid in (await self._known()).keys() - uids:
             await self._keep(uid, 0, now, NO_NODES)
 
@@ -250,9 +252,9 @@ class OwnerSink(KindSink[Owner]):
         super().__init__(database, writer, rows, None, on_gap)
         self._owner_kind = kind
 
-    async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:  # noqa: ARG002 - a Sink
+    async def take_list(self, uids: set[str], since: int | None, began: int, now: int, version: int | None = None) -> None:  # noqa: ARG002 - a Sink
         """Handle a complete list: record the deletion of owners that are not in the list."""
         await self._writer.flushed()
         for uid in await self._database.owners_there(self._owner_kind):
             if uid not in uids:
-                await self._writer.add(owners, 0, {"uid": uid, "removed": now})
+                await self._writer.add(owners, 0, {"uid": uid, "removed": now, "gone": version})

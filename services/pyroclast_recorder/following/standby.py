@@ -112,7 +112,7 @@ class StandbySink(Generic[T]):
         """Handle an added, updated or deleted object."""
         await self._sink.take(record, version, now, is_deleted=is_deleted)
 
-    async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:  # noqa: ARG002 - a Sink
+    async def take_list(self, uids: set[str], since: int | None, began: int, now: int, version: int | None = None) -> None:  # noqa: ARG002 - a Sink
         """Handle a complete list: the rows are complete since the time `began` of the list request."""
         self._keeper.begin(began)
 

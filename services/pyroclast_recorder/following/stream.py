@@ -38,10 +38,11 @@ class Sink(Protocol[T_contra]):
     async def take(self, record: T_contra, version: int, now: int, *, is_deleted: bool) -> None:
         """Handle an added, updated or deleted object. `now`: the time in seconds by the clock of the API server."""
 
-    async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:
+    async def take_list(self, uids: set[str], since: int | None, began: int, now: int, version: int | None = None) -> None:
         """Handle a complete list. Known objects that are not in the list were deleted between `since` and `now`.
 
-        The listed objects existed when the list `began`. `since` is None when no objects were known before.
+        The listed objects existed when the list `began`. `since` is None when no objects were known before. `version`: the
+        version of the list. Objects that are seen in a larger version are there, although the list does not have them.
         """
 
     async def tell_gap(self, cursor: Cursor, now: int, why: str) -> None:
@@ -178,7 +179,7 @@ class Stream(Reader, Generic[T]):
                     uids.add(item.metadata.uid)
                     await self._take(item, is_deleted=False)
         since = self._cursor.at if self._cursor else None
-        await self._sink.take_list(uids, since, began, self._now())
+        await self._sink.take_list(uids, since, began, self._now(), version_of(self._epoch, self._listing.version))
         await self._move(self._listing.version)
 
     async def take(self, lines: list[bytes]) -> None:

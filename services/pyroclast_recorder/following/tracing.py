@@ -109,7 +109,8 @@ class JobTracer:
         for uid, row in ending.items():
             before = known.get(uid)
             whole = dict(row) if before is None else merged(jobs, before, row)
-            if before is not None and _end_of(before) == _end_of(whole):
+            is_told = before is not None and before["removed"] is not None and whole["ended"] is None
+            if before is not None and (is_told or _end_of(before) == _end_of(whole)):
                 continue
             if whole["ended"] is None:
                 whole |= {"ended": whole["removed"], "phase": REMOVED}

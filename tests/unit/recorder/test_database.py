@@ -61,6 +61,39 @@ EVENTS: list[Event] = [
 assert len(EVENTS) == 200
 
 
+def claim(gone: int, at: int) -> dict[str, int]:
+    return {"removed": at, "gone": gone}
+
+
+CLAIMS: list[Event] = [
+    *((jobs, version, {"uid": f"k{number}", **JOB}) for number in range(4) for version in (1, 3, 5 + number)),
+    *((jobs, 0, {"uid": f"k{number}", **claim(gone, 100 + gone)}) for number in range(4) for gone in (2, 4, 6)),
+    (jobs, 9, {"uid": "k0", **JOB, "removed": 190}),
+    *((pods, 3 + number, {"uid": f"c{number}", **PODS[1], "gone": 0}) for number in range(4)),
+    *((pods, 7, {"uid": f"c{number}", **PODS[2], "finished": 300, "gone": 0, "released_high": 310}) for number in (0, 3)),
+    *(
+        (pods, 0, {"uid": f"c{number}", "released_high": 100 + gone, **claim(gone, 100 + gone)})
+        for number in range(4)
+        for gone in (2, 4)
+    ),
+    (pods, 8, {"uid": "c3", **PODS[2], "released_high": 320, "removed": 320}),
+]
+"""Lists that claim that Jobs and pods are gone, events that take this back, deletions, and ends that pods report."""
+EVENTS += CLAIMS
+
+
+async def test_an_event_after_a_list_takes_back_that_the_object_is_gone(database: Database) -> None:
+    await record(database, CLAIMS, [])
+    found = await contents(database)
+    assert {row["uid"]: row["removed"] for row in found["jobs"]} == {"k0": 190, "k1": 106, "k2": None, "k3": None}
+    assert {row["uid"]: (row["removed"], row["released_high"]) for row in found["pods"]} == {
+        "c0": (None, 310),
+        "c1": (104, 104),
+        "c2": (None, None),
+        "c3": (320, 310),
+    }
+
+
 async def record(database: Database, events: Sequence[Event], sizes: Sequence[int], now: int = 9000) -> None:
     left = list(events)
     for size in [*sizes, len(left)]:

@@ -92,6 +92,26 @@ async def test_usage_of_pruned_pods_stays_when_a_long_pod_changes(database: Data
 
 
 @ON_SQLITE
+async def test_a_pod_whose_object_is_there_is_not_pruned_so_that_a_new_list_does_not_add_it_up_twice(database: Database) -> None:
+    """The pods of a completed Job stay until somebody deletes the Job. This pod reports no end of a container."""
+    over = pod("p", phase="Failed", gone=0, released_high=BEGIN + HOUR)
+    await write(database, [(pods, 1, over)], BEGIN + HOUR)
+    now = BEGIN + 100 * DAY
+    await database.settle(now)
+    before = await sums(database)
+    assert await database.prune(pods, now - 90 * DAY, 100) == 0
+    await write(database, [(pods, 1, {**over, "released_high": now})], now)
+    await database.settle(now)
+    assert await sums(database) == before
+    await write(database, [(pods, 0, {"uid": "p", "removed": now, "gone": 9})], now)
+    assert await database.prune(pods, now, 100) == 0
+    assert await database.prune(pods, now + HOUR, 100) == 0, "not before usage is added up until then"
+    await database.settle(now + 2 * HOUR)
+    assert await database.prune(pods, now + HOUR, 100) == 1
+    assert await sums(database) == before
+
+
+@ON_SQLITE
 async def test_usage_stays_with_the_queue_and_the_ancestors_of_its_time(database: Database) -> None:
     def parent(of: str, name: str) -> tuple[Table, int, dict[str, Any]]:
         return queue_parents, 1, {"uid": of, "parent": name}
