@@ -85,7 +85,7 @@ async def _measure(cluster: Cluster, options: argparse.Namespace) -> None:
             print("  CPU per pod, ms       without logic    all services")
             for name, cpu in used_jobs.items():
                 print(f"    {name:24} {used_plain[name] / count * 1e3:8.2f} {cpu / count * 1e3:15.2f}")
-            _print_writes(cluster, began, count)
+            print_writes(cluster, began, count)
             _print_leases(cluster, began)
             print(f"  services that ended   {', '.join(_ended(cluster)) or 'none'}", flush=True)
             await _delete_jobs(client)
@@ -244,7 +244,7 @@ def _writes(cluster: Cluster, began: float) -> Counter[tuple[str, str, str]]:
     return writes
 
 
-def _print_writes(cluster: Cluster, began: float, pods: int) -> None:
+def print_writes(cluster: Cluster, began: float, pods: int) -> None:
     writes = _writes(cluster, began)
     print(
         f"  writes per pod        {_without_leases(writes) / pods:8.2f}   (leases not counted, nor the user's create of each Job)"
