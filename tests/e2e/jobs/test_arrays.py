@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pyroclast.resources import indexes
 from tests.e2e.jobs.test_first_light import job
 from tests.e2e.support.cluster import Cluster, wait_until
 from tests.e2e.support.shell import Shell
@@ -50,14 +51,22 @@ def test_each_index_runs_once_while_the_job_controller_is_killed_ten_times(clust
     wait_until(lambda: not cluster.get("pods", "-n", namespace)["items"], "the pods of completed indexes to be deleted")
 
 
-def test_failed_indexes_are_retried_alone_and_cancelled_ones_never_run(cluster: Cluster, namespace: str) -> None:
+def test_failed_indexes_are_retried_alone_until_too_many_have_failed(cluster: Cluster, namespace: str) -> None:
     cluster.create(array("some", "0-9", command=["false"], maxParallel=2, retriesPerIndex=1, maxFailures=3), namespace)
-    Shell(cluster.kubeconfig, namespace).said("vcctl", "array", "cancel", "some", "9", "-n", namespace)
     wait_until(lambda: phase(cluster, namespace, "some") == "Failed", "the array to fail", seconds=120)
     end = status(cluster, namespace, "some")
     assert end["state"]["reason"] == "MaxFailuresExceeded"
-    assert "4 of 10 indexes failed" in end["state"]["message"]
-    assert end["arrays"]["worker"]["cancelled"] == "9"
+    failed = indexes.read(end["arrays"]["worker"]["failed"])
     created = cluster.audit.created("pods", namespace)
-    assert {index for index in range(4) if created[f"some-worker-{index}"] == 2} == {0, 1, 2, 3}
-    assert "some-worker-9" not in created
+    assert all(created[f"some-worker-{index}"] == 2 for first, stop in failed for index in range(first, stop))
+    assert end["failedPods"] >= 2 * 4
+
+
+def test_cancelled_indexes_end_and_others_take_their_place(cluster: Cluster, namespace: str) -> None:
+    cluster.create(array("kept", "0-9", command=["sleep", "600"], maxParallel=2), namespace)
+    wait_until(lambda: status(cluster, namespace, "kept").get("running") == 2, "two pods to run")
+    shell = Shell(cluster.kubeconfig, namespace)
+    assert shell.said("vcctl", "array", "cancel", "kept", "1-7", "-n", namespace) == "7 indexes of task worker cancelled\n"
+    ends = {"running": "0,8", "cancelled": "1-7"}
+    wait_until(lambda: status(cluster, namespace, "kept").get("arrays") == {"worker": ends}, "index 8 to run")
+    assert sorted(cluster.audit.created("pods", namespace)) == ["kept-worker-0", "kept-worker-1", "kept-worker-8"]

@@ -33,8 +33,8 @@ def ranges_of(task: Mapping[str, Any]) -> Ranges:
 
 
 def number_of_pods(task: Mapping[str, Any]) -> int:
-    """Return how many pods `task` has in all."""
-    return indexes.number(ranges_of(task)) if "array" in task else integer(task.get("replicas"))
+    """Return how many pods `task` has in all; 1 for an array whose indexes cannot be read, which is a fault of its own."""
+    return max(1, indexes.number(ranges_of(task))) if "array" in task else integer(task.get("replicas"))
 
 
 def pods_at_once(task: Mapping[str, Any]) -> int:
