@@ -154,6 +154,60 @@ def queue_rows(queues: Sequence[Mapping[str, Any]], groups: Sequence[Group], now
     return rows
 
 
+STARVED, WAITS, SERVED, IDLE = "starved", "waits", "served", "idle"
+"""How much a queue needs: Jobs wait below what it deserves; wait at or above it; nothing waits; it has no Job."""
+
+
+def need_rows(queues: Sequence[Mapping[str, Any]], groups: Sequence[Group], now: float) -> list[Row]:
+    """Return one row for each queue, with the Jobs of the queues below it, starved queues first.
+
+    `share`: what it has of what it deserves, of the device or else the resource of which it has the smallest share; None without
+    deserved amounts. `budgetLeft`: the smallest share that is left of its budget.
+    """
+    listed = {str(each["metadata"]["name"]): each for each in queues}
+    counts = {row["name"]: row for row in queue_rows(queues, groups, now, is_tree=False)}
+    budgets = [each for each in budget_rows(queues, now) if each.get("leftHours") is not None]
+    below: dict[str, list[str]] = {name: [] for name in listed}
+    for name in listed:
+        at, seen = name, {name}
+        while (at := (listed[at].get("spec") or {}).get("parent") or ROOT) in listed and at not in seen:
+            below[at].append(name)
+            seen.add(at)
+    rows: list[Row] = []
+    for name, queue in listed.items():
+        own = [counts[each] for each in (name, *below[name])]
+        oldest = [each["oldestSeconds"] for each in own if each["oldestSeconds"] is not None]
+        waiting, running = (sum(each[word] for each in own) for word in ("waiting", "running"))
+        spec = queue.get("spec") or {}
+        deserved, held = spec.get("deserved") or {}, (queue.get("status") or {}).get("allocated") or {}
+        shares = {
+            each: float(amount(held.get(each, 0))) / float(amount(value)) for each, value in deserved.items() if amount(value)
+        }
+        resource = min(shares, key=lambda each: ("/" not in each, shares[each], each), default=None)
+        share = None if resource is None else shares[resource]
+        is_below = share is not None and share < 1
+        need = (STARVED if is_below else WAITS) if waiting else SERVED if running else IDLE
+        left = [each["leftHours"] / each["limitHours"] for each in budgets if each["name"] == name and each["limitHours"]]
+        rows.append({
+            "name": name,
+            "parent": spec.get("parent"),
+            "state": counts[name]["state"],
+            "need": need,
+            "resource": resource,
+            "allocated": None if resource is None else readable(resource, held.get(resource, 0)),
+            "deserved": None if resource is None else readable(resource, deserved[resource]),
+            "share": share,
+            "waiting": waiting,
+            "running": running,
+            "oldestSeconds": max(oldest, default=None),
+            "budgetLeft": min(left, default=None),
+        })  # fmt: skip
+    order = (STARVED, WAITS, SERVED, IDLE)
+    most = float("inf")  # queues that deserve nothing certain come behind the others
+    rows.sort(key=lambda row: (order.index(row["need"]), row["share"] or (0 if row["share"] == 0 else most), row["name"]))
+    return rows
+
+
 def _resources(queue: Mapping[str, Any]) -> list[Row]:
     spec, status = queue.get("spec") or {}, queue.get("status") or {}
     guarantee = (spec.get("guarantee") or {}).get("resource") or {}

@@ -9,15 +9,15 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from pyroclast.api.keys import GROUP_NAME
+from pyroclast.api.keys import GROUP_NAME, SUBMITTED_BY
 from pyroclast.api.types import JOBS
 from pyroclast.api.waiting_codes import NEVER
 from pyroclast.pictures.timeline import Lane, Span
 from pyroclast.resources import durations
 from pyroclast.views.contract import Row
 from pyroclast.views.groups import OBJECT, position_of, queue_of_pod, start_of
-from pyroclast.views.jobs import JobView, Waiter, seconds_since
-from pyroclast.views.readable import human_duration
+from pyroclast.views.jobs import JobView, Waiter, running_cause, seconds_since
+from pyroclast.views.readable import clock_text, human_duration, start_text
 
 STAGES: Final = (("boundSeconds", "placed"), ("startedSeconds", "started"), ("readySeconds", "ready"), ("endedSeconds", "ended"))
 
@@ -113,6 +113,39 @@ def waiting_rows(waiters: Iterable[Waiter], now: float) -> list[Row]:
         }
         rows.append(row)
     return rows
+
+
+STATE_ORDER: Final = ("Running", "Restarting", "Completing", "Terminating", "Aborting", "Pending", "")
+
+
+def job_rows(jobs: Iterable[JobView], now: float) -> list[Row]:
+    """Return a row for each Job in any state, with where it stands: those that run, those that wait, and the last that ended."""
+    rows = []
+    for each in jobs:
+        waiter, start = each.waiter, start_of(each.group, now)
+        if (cause := waiter.cause) is not None:
+            likely = f"; starts {start_text(start)}" if start and not cause.is_final else ""
+            note = f"{cause.code}{likely}: {cause.sentence}"
+        elif each.phase in AT_WORK:
+            trouble, ends = running_cause(each.job), _ends(each)
+            note = f"{trouble.code}: {trouble.sentence}" if trouble else f"ends ~{clock_text(ends)}" if ends else "it runs"
+        else:
+            note = waiter.sentence
+        rows.append({
+            "object": JOBS.qualified,
+            "namespace": each.namespace,
+            "name": each.name,
+            "queue": each.queue,
+            "user": (each.job["metadata"].get("annotations") or {}).get(SUBMITTED_BY),
+            "phase": each.phase or "Pending",
+            "pods": each.pods,
+            "ready": int((each.job.get("status") or {}).get("running") or 0),
+            "since": waiter.since,
+            "sinceSeconds": seconds_since(waiter.since, now),
+            "note": note,
+        })  # fmt: skip
+    places = {phase: at for at, phase in enumerate(STATE_ORDER)}
+    return sorted(rows, key=lambda row: (places.get(row["phase"], len(places)), row["sinceSeconds"], row["name"]))
 
 
 def running_rows(jobs: list[JobView], pods: Iterable[Mapping[str, Any]], now: float) -> list[Row]:

@@ -29,6 +29,10 @@ ICONS: Final[Mapping[str, tuple[str, str]]] = {
 """The icon and the colour class for each word of a state. The word itself is always shown beside the icon."""
 
 
+Ends = Mapping[tuple[str, str], tuple[float, str]]
+"""When running Jobs end, in seconds since the epoch, and the basis of that, by namespace and name."""
+
+
 class NoPage(Exception):
     """The page does not exist, or the viewer may not see it."""
 

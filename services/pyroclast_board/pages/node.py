@@ -15,10 +15,10 @@ from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import JobDetails
 from pyroclast_board.cluster.jobs import as_object
 from pyroclast_board.cluster.records import ShownNode
-from pyroclast_board.pages.base import Page, Scope, Section, Templates, shown_amount
+from pyroclast_board.pages.base import Ends, Page, Scope, Section, Templates, shown_amount
 from pyroclast_board.pages.job import event_row
 from pyroclast_board.pages.jobs import is_silent
-from pyroclast_board.pages.nodes import LONGEST_SECONDS, Ends
+from pyroclast_board.pages.nodes import LONGEST_SECONDS
 
 OF: Final = "node.html"
 MOST_PODS: Final = 200

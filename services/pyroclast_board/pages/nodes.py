@@ -20,7 +20,7 @@ from pyroclast.views.readable import amount, natural_order, ranges_of, readable
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.jobs import JobRow, as_object
 from pyroclast_board.cluster.records import ShownNode
-from pyroclast_board.pages.base import BadRequest, Page, Scope, Section, Templates, checked
+from pyroclast_board.pages.base import BadRequest, Ends, Page, Scope, Section, Templates, checked
 from pyroclast_board.pages.jobs import is_silent
 from pyroclast_board.pages.overview import is_away
 
@@ -33,8 +33,6 @@ MOST_JOBS: Final = 8
 LONGEST_SECONDS: Final = 7 * 86_400
 STAGES: Final = {"nothing free": "#fc8181", "partly free": "#faf089", "free": "#68d391", "kept": "#63b3ed", "away": "#a0aec0"}
 """What is free on a node. Each bar also shows the free amount as a number."""
-Ends = Mapping[tuple[str, str], tuple[float, str]]
-"""When Jobs end, in seconds since the epoch, and the basis of that, by namespace and name."""
 
 
 def nodes(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[str, str], ends: Ends | None) -> Page:

@@ -7,14 +7,17 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from pyroclast.lifecycle.times import format_time
 from pyroclast.pictures.bars import ResourceBar, resource_bars
 from pyroclast.pictures.svg import Picture
 from pyroclast.resources.quantity import ZERO, Quantity
+from pyroclast.views.groups import position_of
 from pyroclast.views.readable import amount, hours_text, in_hours
 from pyroclast_board.cluster.cluster import Cluster
+from pyroclast_board.cluster.jobs import as_object
 from pyroclast_board.cluster.records import ShownNode
-from pyroclast_board.pages.base import Page, Section, Templates, checked, shown_amount
-from pyroclast_board.pages.jobs import state_of
+from pyroclast_board.pages.base import Ends, Page, Scope, Section, Templates, checked, shown_amount
+from pyroclast_board.pages.jobs import is_silent, state_of, with_lost
 
 HISTORY_PAGE: Final = "history.html"
 JOBS: Final = ("since", "until", "namespace", "queue", "user", "flow", "state", "name")
@@ -73,10 +76,12 @@ def _doubt(row: Mapping[str, Any]) -> str:
 
 DAY: Final = 86_400
 SHOWN: Final = 12
+MINE: Final = 8
+"""Jobs of a user in each state."""
 
 
-def overview(cluster: Cluster, templates: Templates) -> Page:
-    """Return the first page. The page names no Job, so that all viewers see the same page."""
+def overview(cluster: Cluster, templates: Templates, scope: Scope, user: str, ends: Ends | None) -> Page:
+    """Return the first page: the own Jobs of a user, by name, and the sums of all. Without a `user`, the Jobs of everybody."""
     codes: Counter[str] = Counter()
     oldest: dict[str, str] = {}
     states: Counter[str] = Counter()
@@ -99,11 +104,41 @@ def overview(cluster: Cluster, templates: Templates) -> Page:
         "services": cluster.services,
         "watches": sorted(cluster.ages()),
     }
-    sections = [
+    sections = [Section("mine", templates.macro("overview.html", "mine")(user, *_mine(cluster, scope, user, ends)))]
+    sections += [
         Section(name, templates.macro("overview.html", name)(values), is_half=name != "jobs")
         for name in ("jobs", "waiting", "failures", "resources", "services")
     ]
     return Page("Overview", "overview", sections)
+
+
+STATES: Final = ("running", "waiting", "failed", "completed", "other")
+
+
+def _mine(cluster: Cluster, scope: Scope, user: str, ends: Ends | None) -> tuple[list[dict[str, Any]], Counter[str]]:
+    """Return the newest Jobs of a user in each state with where they stand, and the number of Jobs by state."""
+    own = [row for row in cluster.table.rows if scope.sees(row.namespace) and user in {"", row.user}]
+    counts = Counter(state_of(row) for row in own)
+    own.sort(key=lambda row: row.changed, reverse=True)
+    silent = {each.metadata.name for each in cluster.nodes.values() if is_silent(each) is not None}
+    shown = []
+    for state in STATES:
+        for row in [each for each in own if state_of(each) == state][:MINE]:
+            end, begun = (ends or {}).get((row.namespace, row.name)), _seconds(row.changed)
+            group = cluster.table.group(row.uid)
+            done = None if end is None or state != "running" else (cluster.now() - begun) / max(1.0, end[0] - begun)
+            shown.append({
+                "row": with_lost(cluster, row, silent),
+                "state": state,
+                "position": position_of(as_object(group)) if group is not None and row.is_waiting else None,
+                "done": None if done is None else max(0, min(99, round(100 * done))),
+                "ends": format_time(end[0]) if end is not None and state == "running" else "",
+            })  # fmt: skip
+    return shown, counts
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
 def is_away(node: ShownNode) -> bool:

@@ -6,15 +6,19 @@ Queues are a tree with a bar for each resource; one queue shows its waiting Jobs
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.times import format_time
+from pyroclast.pictures.chart import chart, sparkline
+from pyroclast.pictures.svg import Picture
 from pyroclast.views.flows import draw_flow, flow_rows
 from pyroclast.views.groups import RUNNING_PHASES, job_of, stored_order
 from pyroclast.views.jobs import WAITING_PHASES
-from pyroclast.views.queues import budget_rows, draw_queues, queue_rows, signed_hours
-from pyroclast.views.readable import main_resources
+from pyroclast.views.queues import budget_rows, draw_queues, need_rows, queue_rows, signed_hours
+from pyroclast.views.readable import is_in_mebibytes, main_resources
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.jobs import as_object
 from pyroclast_board.cluster.records import ShownGroup, ShownObject
@@ -72,19 +76,34 @@ def _summary(record: ShownObject) -> dict[str, Any]:
 SHOWN: Final = 100
 
 
-def queues(cluster: Cluster, templates: Templates) -> Page:
-    """Return the page of all queues. The page names no Job, so that all viewers see the same page."""
+def queues(cluster: Cluster, templates: Templates, history: Mapping[str, Any] | str) -> Page:
+    """Return the page of all queues. The page names no Job, so that all viewers see the same page.
+
+    `history`: what they had in the last day, or why that is not known.
+    """
+    documents = [as_object(each) for each in cluster.queues.values()]
+    needs = need_rows(documents, _groups(cluster), cluster.now())
+    series = {} if isinstance(history, str) else {(each["queue"], each["resource"]): each for each in history["queues"]}
+    lines = [(each, _spark(each, series.get((each["name"], each["resource"] or "cpu")))) for each in needs]
+    need = Section("need", templates.macro("queues.html", "need")(lines, history if isinstance(history, str) else ""))
     shares = _rows(cluster, [as_object(each) for each in cluster.queues.values()])
     draw, row = templates.macro("queues.html", "bars"), templates.macro("queues.html", "row")
     rows = tuple((f"queue-{each['name']}-{each['resource']}", row(each)) for each in shares)
     picture = Section("bars", draw(draw_queues("Queues", shares)))
-    return Page("Queues", "queues", [picture, Section("queues", head=templates.macro("queues.html", "head")(), rows=rows)])
+    return Page("Queues", "queues", [need, picture, Section("queues", head=templates.macro("queues.html", "head")(), rows=rows)])
 
 
-def queue(
-    cluster: Cluster, templates: Templates, scope: Scope, name: str, order: Sequence[Mapping[str, Any]] | None
-) -> Page | None:
-    """Return the page of one queue. Without the scheduler's `order`, it shows the waiting Jobs in the order written last."""
+@dataclass(frozen=True, slots=True)
+class QueueFacts:
+    """What others say of a queue: the scheduler's `order`, and its `history` over the time in `given`, or why it is not known."""
+
+    order: Sequence[Mapping[str, Any]] | None
+    history: Mapping[str, Any] | str
+    given: Mapping[str, str]
+
+
+def queue(cluster: Cluster, templates: Templates, scope: Scope, name: str, said: QueueFacts) -> Page | None:
+    """Return the page of one queue. Without the scheduler's order, it shows the waiting Jobs in the order written last."""
     record = cluster.queues.get(Key("", name))
     if record is None:
         return None
@@ -92,7 +111,7 @@ def queue(
     waiting = [each for each in own if each.status.phase in WAITING_PHASES]
     at_work = [each for each in own if each.status.phase in RUNNING_PHASES]
     at_work.sort(key=lambda each: each.metadata.creation_timestamp or "")
-    title = "Waiting, in the order of the scheduler"
+    title, order = "Waiting, in the order of the scheduler", said.order
     if order is None:
         order, has_places = stored_order(map(as_object, own), name, cluster.now())
         title = (
@@ -103,6 +122,7 @@ def queue(
     sections = [
         Section("bars", draw(draw_queues(f"Queue {name}", rows))),
         *_budget(cluster, templates, as_object(record)),
+        Section("time", templates.macro("queues.html", "over_time")(*_over_time(name, said.history, said.given))),
         Section("order", listed(title, *_listed(cluster, order, waiting, scope))),
         Section("holders", listed("Running", *_listed(cluster, list(map(_running, enumerate(at_work, 1))), at_work, scope))),
     ]
@@ -119,8 +139,49 @@ def _budget(cluster: Cluster, templates: Templates, document: dict[str, Any]) ->
     return [Section("budget", templates.macro("queues.html", "budgets")(rows))] if rows else []
 
 
-def _rows(cluster: Cluster, documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    groups = [
+AMOUNTS: Final = ("allocated", "deserved", "used", "waiting")
+
+
+def _spark(row: Mapping[str, Any], series: Mapping[str, Any] | None) -> Picture | None:
+    return None if series is None else sparkline(f"{row['name']}: allocated in the last day", series["allocated"])
+
+
+def _over_time(
+    name: str, history: Mapping[str, Any] | str, given: Mapping[str, str]
+) -> tuple[Picture | None, list[dict[str, Any]], list[str], Mapping[str, str], str]:
+    """Return the chart of one resource of a queue, its values as rows, the resources, the choice, and what is missing."""
+    if isinstance(history, str):
+        return None, [], [], given, history
+    found = {each["resource"]: each for each in history["queues"]}
+    resources = sorted(found, key=lambda each: ("/" not in each, each))
+    resource = given.get("resource") or next(iter(resources), "")
+    if resource not in found:
+        return None, [], resources, given, f"nothing of {resource[:64] or 'this queue'} is recorded in that time"
+    unit, times, series = (1024 if is_in_mebibytes(resource) else 1000), history["times"], found[resource]
+    lines = {each: [None if value is None else value / unit for value in series[each]] for each in AMOUNTS}
+    lost = next((each["pods"] for each in history["evictions"]), [None] * len(times))
+    away = next((each["away"] for each in history.get("nodes", ()) if not each["resource"]), [None] * len(times))
+    events: dict[int, list[str]] = {}
+    for at, pods in enumerate(lost):
+        if pods:
+            events.setdefault(at, []).append(f"{pods} pods evicted")
+    for at, (before, after) in enumerate(pairwise(away), 1):
+        if before is not None and after is not None and round(before / 1000) != round(after / 1000):
+            events.setdefault(at, []).append(f"{round(after / 1000)} nodes away instead of {round(before / 1000)}")
+    for word in ("deserved", "guarantee", "capability"):
+        for at, (before, after) in enumerate(pairwise(series[word]), 1):
+            if before is not None and after is not None and before != after:
+                events.setdefault(at, []).append(f"{word} {after / unit:g} instead of {before / unit:g}")
+    said = {at: ", ".join(each) for at, each in events.items()}
+    word = "GiB of memory" if is_in_mebibytes(resource) else resource
+    picture = chart(f"{name}: {word}", times, lines, sorted(said.items()))
+    rows = [{"at": time, **{each: lines[each][at] for each in AMOUNTS}} for at, time in enumerate(times)]
+    rows = [{**row, "event": said.get(at, "")} for at, row in enumerate(rows)]
+    return picture, rows[::-1], resources, {**given, "resource": resource}, ""
+
+
+def _groups(cluster: Cluster) -> list[dict[str, Any]]:
+    return [
         {
             "metadata": {"creationTimestamp": each.metadata.creation_timestamp or ""},
             "spec": {"queue": each.spec.queue},
@@ -128,6 +189,10 @@ def _rows(cluster: Cluster, documents: list[dict[str, Any]]) -> list[dict[str, A
         }
         for each in cluster.groups.values()
     ]
+
+
+def _rows(cluster: Cluster, documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    groups = _groups(cluster)
     now = cluster.now()
     return [
         {**row, "oldestTime": "" if row["oldestSeconds"] is None else format_time(now - row["oldestSeconds"])}

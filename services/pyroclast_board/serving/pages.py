@@ -17,13 +17,13 @@ from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import Details
 from pyroclast_board.cluster.jobs import JobRow
 from pyroclast_board.cluster.natives import NATIVE
-from pyroclast_board.pages.base import Page, Scope, Section, Templates, checked
+from pyroclast_board.pages.base import BadRequest, Page, Scope, Section, Templates, checked
 from pyroclast_board.pages.job import job, last_lines, past_job, plain_gang, story
 from pyroclast_board.pages.jobs import jobs
 from pyroclast_board.pages.node import node
 from pyroclast_board.pages.nodes import nodes
 from pyroclast_board.pages.overview import history, history_questions, overview
-from pyroclast_board.pages.queues import SHOWN, flow, flows, queue, queues
+from pyroclast_board.pages.queues import SHOWN, QueueFacts, flow, flows, queue, queues
 from pyroclast_board.pages.what_if import question, what_if
 from pyroclast_board.serving.recorder import Recorder, RecorderAway
 from pyroclast_board.serving.scheduler import Scheduler
@@ -102,14 +102,18 @@ class Pages:
                 body = question(query)
                 answer = None if body is None else await self.scheduler.what_if(scope, body)
                 return what_if(cluster, templates, query, answer, asked=body is not None)
+            case "overview":
+                user = checked(query, ("user",)).get("user", followed.viewer)
+                return overview(cluster, templates, scope, user, await self.scheduler.ends())
+            case "queue":
+                given = checked(query, ("time", "resource"))
+                order = await self.scheduler.order(scope, name, most=SHOWN)
+                said = QueueFacts(order, await self._over_time(given, queue=name), given)
+                return queue(cluster, templates, scope, name, said)
         checked(query, ())
         match place:
-            case "overview":
-                return overview(cluster, templates)
             case "queues":
-                return queues(cluster, templates)
-            case "queue":
-                return queue(cluster, templates, scope, name, await self.scheduler.order(scope, name, most=SHOWN))
+                return queues(cluster, templates, await self._over_time({}))
             case "job":
                 return await self._job(scope, name)
             case "node":
@@ -163,6 +167,20 @@ class Pages:
         except KubeError as error:
             text, missing = "", f"{error}; use {command}"
         return last_lines(self._templates, row, text, missing, source)
+
+    async def _over_time(self, given: Mapping[str, str], **only: str) -> dict[str, Any] | str:
+        """Return what queues had over a day, or the `time` in `given`; a text says why that is not known."""
+        times = {"day": "24h", "week": "7d", "quarter": "92d"}
+        time = given.get("time", "day")
+        if time not in times:
+            raise BadRequest(f'time: there is no "{time[:64]}"; there are {", ".join(times)}')
+        asked = {"since": times[time], "step": "day" if time == "quarter" else "hour"}
+        try:
+            answer = await self._recorder.series({**asked, **only})
+            nodes = {"nodes": (await self._recorder.series(asked)).get("nodes", ())} if only else {}
+        except RecorderAway as error:
+            return str(error)
+        return {**answer, **nodes} if "queues" in answer else "the recorder has no series"
 
     async def _node(self, scope: Scope, name: str) -> Page | None:
         record = self.cluster.nodes.get(Key("", name))

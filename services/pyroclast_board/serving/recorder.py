@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
@@ -18,6 +19,8 @@ from pyroclast_board.pages.base import BadRequest, Scope
 
 PREFIX: Final = "/api/v1/"
 SECONDS: Final = 5.0
+SERIES_SECONDS: Final = 60.0
+MOST_SERIES: Final = 64
 MOST_NAMESPACES: Final = 200
 """Most namespaces in one request to the recorder."""
 
@@ -30,6 +33,7 @@ class Recorder:
     """Client of the recorder, used as a context manager. The URL is empty when there is no recorder."""
 
     def __init__(self, url: str, token_file: str) -> None:
+        self._series: dict[tuple[tuple[str, str], ...], tuple[float, dict[str, Any]]] = {}
         credentials = TokenFile(Path(token_file)) if token_file else Anonymous()
         self._client = (
             Client(ClusterConfig(url, credentials=credentials), max_attempts=1, user_agent="pyroclast-board") if url else None
@@ -54,6 +58,17 @@ class Recorder:
         """Return all Jobs that have had a name, newest first."""
         parsed = await self._ask(f"jobs/{quote(namespace, safe='')}/{quote(name, safe='')}", {})
         return list(parsed.get("items", ()))
+
+    async def series(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Return what queues and nodes had over time. Equal questions within a minute share one answer."""
+        key = tuple(sorted(query.items()))
+        asked_at, answer = self._series.get(key, (float("-inf"), {}))
+        if time.monotonic() > asked_at + SERIES_SECONDS:
+            answer = await self._ask("series", query)
+            self._series[key] = (time.monotonic(), answer)
+            while len(self._series) > MOST_SERIES:
+                self._series.pop(next(iter(self._series)))
+        return answer
 
     async def ask(self, scope: Scope, what: str, query: Mapping[str, str]) -> dict[str, Any]:
         """Return the answer to a question for the namespaces that the viewer may see; `left`: how many of them it leaves out."""

@@ -25,7 +25,7 @@ from pyroclast_board.pages.base import BadRequest, NoPage, Page, Scope, Section,
 from pyroclast_board.pages.jobs import jobs_csv
 from pyroclast_board.serving.pages import Pages
 from pyroclast_board.serving.recorder import RecorderAway
-from pyroclast_board.serving.streams import Followed, Review, Streams, TooMany, version_of
+from pyroclast_board.serving.streams import Review, Streams, TooMany, page_of, version_of
 from pyroclast_board.serving.viewers import COOKIE, Viewers, is_from_here, scope_of
 
 TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -174,7 +174,7 @@ class BoardServer:
             return await self._explained(request, scope)
         if path == "/jobs.csv" or (path.startswith("/jobs/") and path.endswith("/log")):
             return await self._text_of_jobs(request, reader, scope, now)
-        page = await self._pages.page(Followed(path, tuple(sorted(request.query.items())), scope))
+        page = await self._pages.page(page_of(path, request.query, scope, reader.name))
         if page is None:
             raise NoPage
         note = "" if scope.is_all else "Jobs of namespaces in which you may not list Jobs are counted and not named."
@@ -240,7 +240,7 @@ class BoardServer:
             reader = await self._viewers.of(request, self._pages.cluster.now())
             return await scope_of(reader, self._pages.namespaces_of(path))
 
-        followed = Followed(path, tuple(sorted(query.items())), await scope())
+        followed = page_of(path, query, await scope(), viewer)
         viewers = self._viewers
         namespaces = partial(self._pages.namespaces_of, path)
         review = Review(viewer, scope, namespaces, viewers.review_seconds, viewers.longest_stream)

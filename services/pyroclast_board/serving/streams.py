@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
@@ -135,11 +135,17 @@ class TooMany(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A page with its parameters, and the scope of its viewers."""
+    """A page with its parameters, and the scope of its viewers. `viewer`: the user, for the page that shows own Jobs first."""
 
     path: str
     query: tuple[tuple[str, str], ...]
     scope: Scope
+    viewer: str = ""
+
+
+def page_of(path: str, query: Mapping[str, str], scope: Scope, viewer: str) -> Followed:
+    """Return the page of a request. All viewers with the same scope share each page but the first."""
+    return Followed(path, tuple(sorted(query.items())), scope, viewer if path == "/" else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.explain import EXPLAIN
 from pyroclast_cli.views.logs import LOGS
 from pyroclast_cli.views.nodes import NODES_VIEW, nodes_table
-from pyroclast_cli.views.output import Table
+from pyroclast_cli.views.output import Table, fitting
 from pyroclast_cli.views.queues import QUEUES_VIEW, queues_table
 from pyroclast_cli.views.scope import namespaces_of
 from pyroclast_cli.views.timeline import TIMELINE
@@ -153,9 +153,21 @@ class Explorer(App[None]):
         Binding("slash", "ask('/')", "Filter", key_display="/", priority=True),
         Binding("colon", "ask(':')", "List", key_display=":", priority=True),
         Binding("escape", "leave", "Clear", show=False),
+        Binding("question_mark", "help", "Help", key_display="?"),
         Binding("q", "quit", "Quit"),
         Binding("ctrl+c", "quit", show=False, priority=True),
     ]
+
+    def action_help(self) -> None:
+        """Show the keys and the lists."""
+        lines = [f"{each.key_display or each.key:<8} {each.description}" for each in self.BINDINGS if isinstance(each, Binding)]
+        lines += ["escape   Back, or no filter", f"lists    {', '.join(each.name for each in LISTS)}; choose one with :NAME"]
+        lines.append("A narrow window leaves out the less important columns")
+
+        async def work(take: Callable[[str], None]) -> None:
+            take("\n".join(lines))
+
+        self.push_screen(TextScreen("Keys", work))
 
     def __init__(self, given: Context) -> None:
         super().__init__()
@@ -283,19 +295,20 @@ class Explorer(App[None]):
         if not self.is_running:
             return
         table, widget = self._table, self.query_one(DataTable)
-        columns = [each for each in table.columns if not each.is_wide] if table else []
+        shown = [each for each in table.columns if not each.is_wide] if table else []
+        columns, _ = fitting(shown, table.rows if table else (), self.size.width - 2)
         cells = [(row, [harmless(each.cell(row)) for each in columns]) for row in (table.rows if table else ())]
-        fitting = [(row, texts) for row, texts in cells if self._filter in " ".join(texts).lower()]
+        matching = [(row, texts) for row, texts in cells if self._filter in " ".join(texts).lower()]
         known, at = self._shown, widget.cursor_row
         before = _name(known[at]) if 0 <= at < len(known) else None
-        self._shown = [row for row, _ in fitting]
+        self._shown = [row for row, _ in matching]
         widget.clear(columns=True)
         widget.add_columns(*(each.header for each in columns))
-        for _, texts in fitting:
+        for _, texts in matching:
             widget.add_row(*map(Text, texts))
         names = [_name(row) for row in self._shown]
         widget.move_cursor(row=names.index(before) if before in names else min(at, max(0, len(names) - 1)))
-        self.query_one("#title", Static).update(Text(self._title(len(fitting), len(cells))))
+        self.query_one("#title", Static).update(Text(self._title(len(matching), len(cells))))
 
     def _title(self, shown: int, total: int) -> str:
         if self._table is None:

@@ -65,11 +65,11 @@ COLUMNS: Final = (
     Column("STATE", "state"),
     Column("NODES", "nodes"),
     Column("CPU-FREE", "cpuFree", lambda value: readable("cpu", value)),
-    Column("MEMORY-FREE", "memoryFree", lambda value: readable("memory", value)),
+    Column("MEMORY-FREE", "memoryFree", lambda value: readable("memory", value), drop=3),
     Column("GPU-FREE", "devicesFree", as_text),
-    Column("LARGEST-FREE", "largestFree", as_text),
-    Column("PODS", "pods"),
-    Column("RESERVED-FOR", "reservedFor", ",".join),
+    Column("LARGEST-FREE", "largestFree", as_text, drop=6),
+    Column("PODS", "pods", drop=4),
+    Column("RESERVED-FOR", "reservedFor", ",".join, drop=2),
     Column("NAMES", "names", ",".join, is_wide=True),
 )
 

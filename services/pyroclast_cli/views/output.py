@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -37,12 +39,18 @@ TABLE_FLAGS: Final = (
     Flag("limit", "", 0, "rows to show at most, 0 for all", "int"),
 )
 GAP: Final = 3
+LEAST_PROSE: Final = 24
+"""Characters of prose that a narrow terminal shows at least."""
 _NOTHING: Final[tuple[Any, ...]] = (None, "", {}, [])
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of the JSON field `field`, or the field `plain` with `-o csv`. `text` formats a value for the table."""
+    """One column of the JSON field `field`, or the field `plain` with `-o csv`. `text` formats a value for the table.
+
+    On a terminal that is too narrow, the column with the highest `drop` is left out first; one with 0 never is. Prose, which
+    is in the last column, is cut there.
+    """
 
     header: str
     field: str
@@ -50,6 +58,8 @@ class Column:
     is_wide: bool = False
     absent: str = "-"
     plain: str = ""
+    drop: int = 0
+    is_prose: bool = False
 
     def cell(self, row: Row) -> str:
         """Return the value of this column for a row, as the table shows it."""
@@ -205,8 +215,29 @@ def _write_table(context: Context, table: Table, rows: Sequence[Row], *, is_wide
         context.say(table.empty)
         return
     columns = [column for column in table.columns if is_wide or not column.is_wide]
+    left: list[Column] = []
+    width = shutil.get_terminal_size().columns if not is_wide and sys.stdout.isatty() else 0
+    if width:
+        columns, left = fitting(columns, rows, width)
     cells = [[column.cell(row) for column in columns] for row in rows]
+    if width and columns[-1].is_prose:
+        room = max(LEAST_PROSE, width - sum(GAP + max(map(len, each)) for each in [*zip(*cells, strict=True)][:-1]))
+        cells = [[*each[:-1], each[-1] if len(each[-1]) <= room else f"{each[-1][: room - 1]}…"] for each in cells]
     _write_lines(context, [column.header for column in columns], cells)
+    if left:
+        context.say(f"Left out, as the terminal is narrow: {', '.join(each.header for each in left)}; -o wide shows all")
+
+
+def fitting(columns: Sequence[Column], rows: Sequence[Row], width: int) -> tuple[list[Column], list[Column]]:
+    """Return the columns that fit into `width` characters, the least important left out first, and those left out."""
+    sizes = {each: GAP + max(len(each.header), *(len(each.cell(row)) for row in rows), 0) for each in columns}
+    sizes |= {each: GAP + LEAST_PROSE for each in columns if each.is_prose}
+    kept = list(columns)
+    for column in sorted((each for each in columns if each.drop), key=lambda each: -each.drop):
+        if sum(sizes[each] for each in kept) - GAP <= width:
+            break
+        kept.remove(column)
+    return kept, [each for each in columns if each not in kept]
 
 
 def _write_lines(context: Context, headers: Sequence[str], cells: Sequence[Sequence[str]]) -> None:

@@ -9,7 +9,7 @@ from pyroclast.api.types import JOBS, POD_GROUPS, PODS, QUEUES, ResourceType
 from pyroclast.kube.basics.errors import Forbidden
 from pyroclast.kube.http.waiting_queries import read_groups
 from pyroclast.views.limits import limit_rows
-from pyroclast.views.queues import budget_rows, draw_queues, queue_rows, signed_hours
+from pyroclast.views.queues import budget_rows, draw_queues, need_rows, queue_rows, signed_hours
 from pyroclast.views.readable import hours_text, human_duration
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.tree import OwnLeaf
@@ -105,18 +105,32 @@ LIMITS: Final = OwnLeaf(
 
 COLUMNS: Final = (
     Column("QUEUE", "label", plain="name"),
-    Column("STATE", "state"),
+    Column("STATE", "state", drop=8),
     Column("RESOURCE", "resource"),
-    Column("GUARANTEE", "guarantee"),
-    Column("DESERVED", "deserved"),
+    Column("GUARANTEE", "guarantee", drop=5),
+    Column("DESERVED", "deserved", drop=3),
     Column("ALLOCATED", "allocated"),
-    Column("BORROWED", "borrowed"),
-    Column("LIMIT", "limit"),
+    Column("BORROWED", "borrowed", drop=6),
+    Column("LIMIT", "limit", drop=4),
     Column("WAITING", "waiting"),
-    Column("RUNNING", "running"),
+    Column("RUNNING", "running", drop=2),
     Column("OLDEST", "oldestSeconds", human_duration),
     Column("PARENT", "parent", is_wide=True),
     Column("WEIGHT", "weight", is_wide=True),
+)
+
+
+NEED_COLUMNS: Final = (
+    Column("QUEUE", "name"),
+    Column("NEED", "need"),
+    Column("RESOURCE", "resource", drop=4),
+    Column("ALLOCATED", "allocated", drop=2),
+    Column("DESERVED", "deserved", drop=3),
+    Column("SHARE", "share", lambda share: f"{share:.0%}"),
+    Column("WAITING", "waiting"),
+    Column("RUNNING", "running", drop=6),
+    Column("OLDEST", "oldestSeconds", human_duration),
+    Column("BUDGET-LEFT", "budgetLeft", lambda left: f"{left:.0%}", drop=5),
 )
 
 
@@ -126,6 +140,9 @@ async def queues_table(context: Context) -> Table:
     if wanted := context.text("queue"):
         queues = [each for each in queues if wanted in {each["metadata"]["name"], (each.get("spec") or {}).get("parent")}]
     groups, _ = await read_groups(context.client, context.client.config.namespace)
+    if context.is_set("need"):
+        needs = need_rows(queues, groups, context.client.now())
+        return Table("QueueNeed", NEED_COLUMNS, needs, "queue.scheduling.volcano.sh")
     rows = queue_rows(queues, groups, context.client.now(), is_tree=context.is_set("tree"))
     return Table("QueueShare", COLUMNS, rows, "queue.scheduling.volcano.sh")
 
@@ -146,6 +163,7 @@ QUEUES_VIEW: Final = OwnLeaf(
         Flag("queue", "q", "", "only this queue and those right below it"),
         Flag("selector", "l", "", "labels of the queues"),
         Flag("tree", "", default=False, text="each queue below its parent", kind="bool"),
+        Flag("need", "", default=False, text="one row for each queue, with the queues below it, starved first", kind="bool"),
         Flag("output", "o", "table", f"{FORMATS}, svg"),
         *TABLE_FLAGS[1:],
         WATCH,

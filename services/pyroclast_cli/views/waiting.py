@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from pyroclast.api import keys
 from pyroclast.api.types import JOB_FLOWS, JOBS, POD_GROUPS, PODS, QUEUES, Key
 from pyroclast.kube.basics.errors import Forbidden
+from pyroclast.kube.http.servers import whoami
 from pyroclast.kube.http.waiting_queries import read_groups
 from pyroclast.views.contract import Row
 from pyroclast.views.explanation import listed_start
 from pyroclast.views.groups import native_waiter, stored_order
 from pyroclast.views.jobs import Group, Waiter
 from pyroclast.views.readable import as_text, clock_text, human_duration, start_text
-from pyroclast.views.rows import AT_WORK, running_group_rows, running_rows, waiting_rows
+from pyroclast.views.rows import AT_WORK, job_rows, running_group_rows, running_rows, waiting_rows
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.servers import BOARD, explained, orders
 from pyroclast_cli.tree import OwnLeaf
@@ -91,33 +93,33 @@ MOST_IN_QUEUE: Final = 1000
 
 REFERENCE: Final = "vcjob.batch.volcano.sh"
 WAITING_COLUMNS: Final = (
-    Column("POS", "position"),
-    Column("NAMESPACE", "namespace"),
+    Column("POS", "position", drop=3),
+    Column("NAMESPACE", "namespace", drop=6),
     Column("NAME", "name"),
-    Column("QUEUE", "queue"),
-    Column("PRIORITY", "priority"),
-    Column("PODS", "pods"),
-    Column("ASKS", "asks", as_text),
-    Column("WAITED", "waitedSeconds", human_duration),
+    Column("QUEUE", "queue", drop=4),
+    Column("PRIORITY", "priority", drop=8),
+    Column("PODS", "pods", drop=5),
+    Column("ASKS", "asks", as_text, drop=7),
+    Column("WAITED", "waitedSeconds", human_duration, drop=2),
     Column("CODE", "code"),
     Column("START", "start", start_text, absent="?"),
-    Column("KIND", "object", is_wide=True),
+    Column("KIND", "object", is_wide=True, drop=9),
     Column("WHY", "sentence", is_wide=True),
 )
 RUNNING_COLUMNS: Final = (
-    Column("NAMESPACE", "namespace"),
+    Column("NAMESPACE", "namespace", drop=6),
     Column("NAME", "name"),
-    Column("QUEUE", "queue"),
-    Column("PODS", "pods"),
-    Column("READY", "ready"),
-    Column("NODES", "nodes"),
-    Column("ASKS", "asks", as_text),
+    Column("QUEUE", "queue", drop=4),
+    Column("PODS", "pods", drop=3),
+    Column("READY", "ready", drop=2),
+    Column("NODES", "nodes", drop=5),
+    Column("ASKS", "asks", as_text, drop=7),
     Column("ELAPSED", "elapsedSeconds", human_duration),
     Column("ENDS", "ends", lambda ends: f"~{clock_text(ends)}"),
     Column("HEALTH", "health"),
     Column("STATE", "phase", is_wide=True),
     Column("RETRIES", "retries", is_wide=True),
-    Column("KIND", "object", is_wide=True),
+    Column("KIND", "object", is_wide=True, drop=9),
 )
 
 
@@ -185,3 +187,41 @@ WAITING: Final = OwnLeaf(
     "waiting", "list the waiting Jobs and their causes", _waiting, (*SCOPE_FLAGS, *TABLE_FLAGS, BOARD, WATCH)
 )
 RUNNING: Final = OwnLeaf("running", "list the running Jobs", _running, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH))
+
+
+JOBS_COLUMNS: Final = (
+    Column("NAMESPACE", "namespace", drop=4),
+    Column("NAME", "name"),
+    Column("QUEUE", "queue", drop=3),
+    Column("STATE", "phase"),
+    Column("READY", "ready", drop=2),
+    Column("PODS", "pods", drop=5),
+    Column("SINCE", "sinceSeconds", human_duration),
+    Column("USER", "user", is_wide=True),
+    Column("WHY", "note", is_prose=True),
+)
+
+
+async def jobs_table(context: Context, user: str = "") -> Table:
+    """Return the table of Jobs in every state, those that end last first among the ended. `user`: only the Jobs of this user."""
+    rows = job_rows((await jobs_of(context))[0], context.client.now())
+    nothing = f"There is no Job of {user}" if user else "There is no Job"
+    return Table("JobState", JOBS_COLUMNS, [row for row in rows if user in {"", row["user"]}], REFERENCE, nothing)
+
+
+async def _jobs(context: Context) -> None:
+    await show(context, partial(jobs_table, context), JOBS, namespace=namespaces_of(context))
+
+
+async def _my(context: Context) -> None:
+    me = await whoami(context.client)
+    context = context if context.text("namespace") else replace(context, values={**context.values, "all-namespaces": True})
+    try:
+        await jobs_of(context)
+    except Forbidden:  # who may not list everywhere sees the own namespace
+        context = replace(context, values={**context.values, "all-namespaces": False})
+    await show(context, partial(jobs_table, context, me), JOBS, namespace=namespaces_of(context))
+
+
+JOBS_VIEW: Final = OwnLeaf("jobs", "list Jobs in every state, and where each stands", _jobs, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH))
+MY: Final = OwnLeaf("my", "list your own Jobs in all namespaces, and where each stands", _my, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH))

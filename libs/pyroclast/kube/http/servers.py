@@ -128,11 +128,16 @@ def _read_token(path: str) -> str:
         raise ConfigError(f"{TOKEN_FILE}: {path}: {error}") from error
 
 
-async def _requested_token(client: Client) -> str:
+async def whoami(client: Client) -> str:
+    """Return the name of the user by whose rights the client works."""
     kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    answer = orjson.loads(await client.request("POST", WHO_AM_I, body=orjson.dumps(kind)))
+    return str(((answer.get("status") or {}).get("userInfo") or {}).get("username", ""))
+
+
+async def _requested_token(client: Client) -> str:
     try:
-        answer = orjson.loads(await client.request("POST", WHO_AM_I, body=orjson.dumps(kind)))
-        user = ((answer.get("status") or {}).get("userInfo") or {}).get("username", "")
+        user = await whoami(client)
         prefix, _, account = user.rpartition(":")
         namespace = prefix.removeprefix(ACCOUNT)
         if not user.startswith(ACCOUNT):  # `pyroclast user add` makes an account beside a user of a certificate
