@@ -280,6 +280,8 @@ class _Compiler:
             "VCCTL_ERROR": self._text("error"),
             "VCCTL_OPEN": self._text("open-mode"),
             "VCCTL_INPUT": self._text("input"),
+            "SLURM_JOB_ID": name,
+            "SLURM_JOB_NAME": self._text("job-name") or self._name(),
             "SLURM_JOB_NUM_NODES": str(size.pods),
         }
         secret = _secret_name(name)

@@ -42,13 +42,13 @@ redirect() {
   [ -z "$VCCTL_INPUT" ] || exec < "$(expand "$VCCTL_INPUT")" || exit 1
   if [ -n "$VCCTL_ERROR" ]; then
     copy_to "$VCCTL_ERROR" error
-    tee -a "$file" < "$run/error" >&2 &
+    copying "$file" error >&2 &
     copies="$copies $!"
     exec 2> "$run/error"
   fi
   if [ -n "$VCCTL_OUTPUT" ]; then
     copy_to "$VCCTL_OUTPUT" output
-    tee -a "$file" < "$run/output" &
+    copying "$file" output &
     copies="$copies $!"
     exec > "$run/output"
     [ -n "$VCCTL_ERROR" ] || exec 2>&1
@@ -61,12 +61,23 @@ finish() { # ends when the copies are complete
   exit "$1"
 }
 
+copying() { # FILE PIPE: no signal ends a copy before its end
+  trap '' HUP INT QUIT USR1 USR2 ALRM TERM
+  exec tee -a "$1" < "$run/$2"
+}
+
+forward() { # hands signals on to processes; only the first process of a container has to, others get them with their group
+  for signal in HUP INT QUIT USR1 USR2 ALRM TERM CONT; do
+    if [ "$$" = 1 ]; then trap "kill -s $signal $* 2>/dev/null" "$signal"; else trap : "$signal"; fi
+  done
+}
+
 supervise() { # runs a command, hands signals on to it, and sets `status`
   exec 3<&0
   "$@" <&3 3<&- &
   child=$!
   exec 3<&-
-  for signal in HUP INT QUIT USR1 USR2 ALRM TERM CONT; do trap "kill -s $signal $child 2>/dev/null" "$signal"; done
+  forward "$child"
   while :; do
     wait "$child"
     status=$?
@@ -77,7 +88,11 @@ supervise() { # runs a command, hands signals on to it, and sets `status`
   [ "$late" = 127 ] || status=$late
 }
 
-hosts() { cat /etc/volcano/master.host /etc/volcano/worker.host /etc/volcano/task.host 2>/dev/null; }
+hosts() { # prints the host names of the pods, of which the last in a file has no line end
+  for file in /etc/volcano/master.host /etc/volcano/worker.host /etc/volcano/task.host; do
+    [ ! -f "$file" ] || while read -r host || [ -n "$host" ]; do echo "$host"; done < "$file"
+  done
+}
 
 tasks() { # NODE COUNT WORDS…: runs the command COUNT times, as the tasks of this node, and sets `status` to the worst
   node=$1 count=$2 status=0 children=''
@@ -97,7 +112,8 @@ tasks() { # NODE COUNT WORDS…: runs the command COUNT times, as the tasks of t
     fi
     i=$((i + 1))
   done
-  for signal in INT USR1 USR2 TERM; do trap "kill -s $signal $children 2>/dev/null" "$signal"; done
+  # shellcheck disable=SC2086 # one process for each word
+  forward $children
   for child in $children; do
     while :; do
       wait "$child"
@@ -151,7 +167,7 @@ step() { # srun in a script: OPTIONS… WORDS…
     if [ "$node" = 0 ]; then
       (tasks 0 "$step_tasks" "$@"; exit "$status") &
     else
-      ssh -o StrictHostKeyChecking=no -o LogLevel=ERROR "$host" \
+      ssh -o StrictHostKeyChecking=no -o LogLevel=ERROR -o ConnectionAttempts=60 "$host" \
         "$(export -p); cd $(quoted "$PWD") && $(quoted "$here/launch") node $node $step_tasks $words" < /dev/null &
     fi
     steps="$steps $!" node=$((node + 1))
@@ -262,7 +278,7 @@ case $mode in
     command -v sshd > /dev/null || PATH=$PATH:/usr/sbin
     server=$(command -v sshd) || { echo "the image has no sshd, which a script on several nodes needs" >&2; exit 1; }
     mkdir -p /run/sshd
-    exec "$server" -D -e
+    exec "$server" -D -e -o ListenAddress="$(hostname -i)" -o StrictModes=no -o PidFile=none
     ;;
   wait)
     PERIOD=5 limit=$1 idle=0 ticks=0

@@ -58,6 +58,7 @@ _OF_REASON: Final = {"RunTimeLimit": "TO", "DeadlineExceeded": "DL", "PodFailed"
 _OF_RECORD: Final = {"OutOfMemory": "OOM", "NodeLost": "NF", "Evicted": "PR", "Removed": "CA"}
 """The states of the recorder that are no phases."""
 _REASONS: Final = {"Suspended": "JobHeldUser", "WaitsForJob": "Dependency", "ClusterFull": "Resources"}
+WAITING: Final = frozenset({"PD", "S", "RQ"})
 COMMON: Final = (
     Option("namespace", value="NAME", means="the namespace; by default that of the kubeconfig's context"),
     Option("clusters", "M", "CONTEXT", means="the context of the kubeconfig"),
@@ -230,9 +231,11 @@ async def _squeue(context: Context) -> int:
 
 def _queue_row(view: JobView, state: str, nodes: Sequence[str], now: float) -> tuple[str, ...]:
     metadata = view.job["metadata"]
-    changed = ((view.job.get("status") or {}).get("state") or {}).get("lastTransitionTime")
+    status: Mapping[str, Any] = (view.job.get("status") or {}).get("state") or {}
+    changed = status.get("lastTransitionTime")
     ran = elapsed(now - datetime.fromisoformat(changed).timestamp()) if changed and state in {"R", "CG"} else "0:00"
-    where = node_list(nodes) if state in {"R", "CG"} else f"({_REASONS.get(view.cause.code, view.cause.code)})"
+    reason = _REASONS.get(view.cause.code, view.cause.code) if state in WAITING else status.get("reason") or "None"
+    where = node_list(nodes) if state in {"R", "CG"} else f"({reason})"
     count = len(set(nodes)) or max(1, view.pods)
     return view.name, view.queue, slurm_name(metadata)[:8], _user(metadata)[:8], state, ran, str(count), where
 
