@@ -125,7 +125,7 @@ class _Compiler:
             "schedulerName": "volcano",
             "queue": self._queue(),
             "priorityClassName": self._priority(),
-            "plugins": {"env": []},
+            "plugins": {"env": [], "slurm": []},
             "policies": self._policies(size),
             "after": [entry for entry in after if SINGLETON not in entry],
             "afterPolicy": self._choice("kill-on-invalid-dep", {"yes": "Fail", "no": "Wait"}),
@@ -281,6 +281,7 @@ class _Compiler:
             "VCCTL_OPEN": self._text("open-mode"),
             "VCCTL_INPUT": self._text("input"),
             "SLURM_JOB_ID": name,
+            "SLURM_ARRAY_JOB_ID": name if "array" in self._given else "",
             "SLURM_JOB_NAME": self._text("job-name") or self._name(),
             "SLURM_JOB_NUM_NODES": str(size.pods),
         }

@@ -287,7 +287,7 @@ case $mode in
     trap : USR1
     trap 'exit 143' TERM INT
     while :; do
-      sleep "$PERIOD" &
+      sleep "$PERIOD" > /dev/null 2>&1 &
       wait "$!"
       [ ! -f "$run/status" ] || exit "$(cat "$run/status")"
       if used; then idle=0; else idle=$((idle + PERIOD)); fi

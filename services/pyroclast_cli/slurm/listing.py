@@ -8,12 +8,14 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.types import NODES, PODS, QUEUES, Key
 from pyroclast.kube.basics.errors import KubeError
+from pyroclast.resources import indexes
 from pyroclast.views.jobs import JobView
 from pyroclast.views.nodes import node_rows
 from pyroclast.views.readable import in_hours
@@ -23,6 +25,8 @@ from pyroclast_cli.slurm.jobs import ACCOUNT
 from pyroclast_cli.slurm.options import Option, Values, parse
 from pyroclast_cli.slurm.submitting import cancel
 from pyroclast_cli.tree import OwnLeaf
+from pyroclast_cli.views.arrays import arrays_of, progress_of, waiting_spans
+from pyroclast_cli.views.arrays import cancel as cancel_indexes
 from pyroclast_cli.views.output import padded
 from pyroclast_cli.views.scope import views_in
 
@@ -58,6 +62,7 @@ _OF_REASON: Final = {"RunTimeLimit": "TO", "DeadlineExceeded": "DL", "PodFailed"
 _OF_RECORD: Final = {"OutOfMemory": "OOM", "NodeLost": "NF", "Evicted": "PR", "Removed": "CA"}
 """The states of the recorder that are no phases."""
 _REASONS: Final = {"Suspended": "JobHeldUser", "WaitsForJob": "Dependency", "ClusterFull": "Resources"}
+MOST_LINES: Final = 1000  # for the indexes of one array
 WAITING: Final = frozenset({"PD", "S", "RQ"})
 COMMON: Final = (
     Option("namespace", value="NAME", means="the namespace; by default that of the kubeconfig's context"),
@@ -106,6 +111,23 @@ def state_of(job: Mapping[str, Any]) -> str:
     if phase in {"Failed", "Terminated"} and state.get("reason") in _OF_REASON:
         return _OF_REASON[state["reason"]]
     return _OF_PHASE.get(phase, "R")
+
+
+def parts_of(job: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the name and state of each line of a Job. An array has a line for what waits, and one for each index that runs."""
+    name, state = str(job["metadata"]["name"]), state_of(job)
+    tasks = list(arrays_of(job))
+    if not tasks or state not in {"PD", "R"}:
+        return [(name, state)]
+    parts = []
+    for task in tasks:
+        progress = progress_of(job, task)
+        most = f"%{task['array']['maxParallel']}" if task["array"].get("maxParallel") else ""
+        if text := indexes.written(tuple(waiting_spans(progress))):
+            parts.append((f"{name}_[{text}{most}]", "PD"))
+        running = chain.from_iterable(range(first, stop) for first, stop in progress.running)
+        parts += [(f"{name}_{index}", "R") for index in islice(running, MOST_LINES) if indexes.contains(progress.ranges, index)]
+    return parts
 
 
 def elapsed(seconds: float) -> str:
@@ -215,29 +237,35 @@ async def _squeue(context: Context) -> int:
     async with _connected(given) as client:
         context = Context({}, connection=client)
         views = await _chosen(context, given, _listed(given, "jobs"))
-        shown = [(view, state_of(view.job)) for view in views]
-        shown = [(view, state) for view, state in shown if is_all or state in (wanted or {"PD", "R", "CG", "S", "RQ"})]
+        chosen = wanted or (set(STATES) if is_all else {"PD", "R", "CG", "S", "RQ"})
+        shown = [(view, *part) for view in views for part in parts_of(view.job) if part[1] in chosen]
         namespace = "" if "all-namespaces" in given else given.get("namespace", [client.config.namespace])[-1]
         pods, _ = await client.list(PODS, namespace, label_selector=keys.JOB_NAME)
-    placed: dict[tuple[str, str], list[str]] = defaultdict(list)
+    placed: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for pod in pods:
-        if node := (pod.get("spec") or {}).get("nodeName"):
-            placed[pod["metadata"]["namespace"], pod["metadata"]["labels"][keys.JOB_NAME]].append(node)
+        if (pod.get("spec") or {}).get("nodeName"):
+            name, index = (pod["metadata"]["labels"].get(key, "") for key in (keys.JOB_NAME, keys.TASK_INDEX))
+            for each in (name, f"{name}_{index}"):
+                placed[pod["metadata"]["namespace"], each].append(pod)
     header = ("JOBID", "PARTITION", "NAME", "USER", "ST", "TIME", "NODES", "NODELIST(REASON)")
-    rows = [_queue_row(view, state, placed.get((view.namespace, view.name), ()), client.now()) for view, state in shown]
+    rows = [_queue_row(view, name, state, placed.get((view.namespace, name), ()), client.now()) for view, name, state in shown]
     _table([*([] if "noheader" in given else [header]), *rows], right=(0, 1, 2, 3, 4, 5, 6))
     return 0
 
 
-def _queue_row(view: JobView, state: str, nodes: Sequence[str], now: float) -> tuple[str, ...]:
+def _queue_row(view: JobView, name: str, state: str, pods: Sequence[Mapping[str, Any]], now: float) -> tuple[str, ...]:
     metadata = view.job["metadata"]
     status: Mapping[str, Any] = (view.job.get("status") or {}).get("state") or {}
-    changed = status.get("lastTransitionTime")
+    nodes = [pod["spec"]["nodeName"] for pod in pods]
+    starts = [start for pod in pods if (start := (pod.get("status") or {}).get("startTime"))]
+    changed = min(starts, default=status.get("lastTransitionTime"))
     ran = elapsed(now - datetime.fromisoformat(changed).timestamp()) if changed and state in {"R", "CG"} else "0:00"
+    if state == "PD" and view.phase == "Running":
+        return name, view.queue, slurm_name(metadata)[:8], _user(metadata)[:8], state, ran, "1", "(JobArrayTaskLimit)"
     reason = _REASONS.get(view.cause.code, view.cause.code) if state in WAITING else status.get("reason") or "None"
     where = node_list(nodes) if state in {"R", "CG"} else f"({reason})"
     count = len(set(nodes)) or max(1, view.pods)
-    return view.name, view.queue, slurm_name(metadata)[:8], _user(metadata)[:8], state, ran, str(count), where
+    return name, view.queue, slurm_name(metadata)[:8], _user(metadata)[:8], state, ran, str(count), where
 
 
 def _table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
@@ -331,9 +359,14 @@ async def _scancel(context: Context) -> int:
         raise Failure("name Jobs, or choose them by --user, --me, --partition, --name or --state")
     status = 0
     wanted = _states(given, "state")
+    elements, names = [each for each in names if "_" in each], [each for each in names if "_" not in each]
     async with _connected(given) as client:
+        namespace = given.get("namespace", [client.config.namespace])[-1]
+        for each in elements:
+            name, _, text = each.partition("_")
+            await cancel_indexes(Context({"task": "", "namespace": namespace}, (name, text.strip("[]")), client))
         context = Context({}, connection=client)
-        views = await _chosen(context, given, set(names))
+        views = await _chosen(context, given, set(names)) if names or not elements else []
         for name in sorted(set(names) - {view.name for view in views}):
             sys.stderr.write(f"scancel: error: there is no Job {name} that the options choose\n")
             status = 1

@@ -24,11 +24,12 @@ async def _show(context: Context) -> None:
     if len(context.arguments) != 1:
         raise Failure(f"name one job; there are {len(context.arguments)} names")
     job = await _job(context)
-    rows = [row for task in _arrays(job) for row in _rows(job, task)]
+    rows = [row for task in arrays_of(job) for row in _rows(job, task)]
     write(context, Table("ArrayState", _COLUMNS, rows, "job.batch.volcano.sh"))
 
 
-async def _cancel(context: Context) -> None:
+async def cancel(context: Context) -> None:
+    """Cancel the indexes of the second argument in the Job of the first."""
     from pyroclast.kube.http.client import PatchKind  # noqa: PLC0415 - it loads what other commands do not need
 
     if len(context.arguments) != len(("JOB", "INDEXES")):
@@ -44,7 +45,7 @@ async def _cancel(context: Context) -> None:
     position, task = _chosen(job, context.text("task"))
     if phase_of(job) in _ENDS:
         raise Failure(f"Job {context.arguments[0]} is {phase_of(job)}: no index of it runs any more")
-    progress = _progress(job, task)
+    progress = progress_of(job, task)
     wanted = indexes.joined(progress.ranges, indexes.read(text))
     if not progress.count(wanted):
         raise Failure(f"task {task['name']} has none of the indexes {text}; it has {task['array'].get('indexes')}")
@@ -66,12 +67,13 @@ async def _cancel(context: Context) -> None:
 async def _job(context: Context) -> Mapping[str, Any]:
     key = Key(namespace_of(context), context.arguments[0].removeprefix("job/"))
     job = await existing(context, JOBS, key, f"Job {key}")
-    if not any(True for _ in _arrays(job)):
+    if not any(True for _ in arrays_of(job)):
         raise Failure(f"Job {key} has no array; see vcctl job view -N {key.name} -n {key.namespace}")
     return job
 
 
-def _arrays(job: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def arrays_of(job: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Return the tasks of a Job that are arrays."""
     return (task for task in (job.get("spec") or {}).get("tasks") or () if task.get("array"))
 
 
@@ -80,21 +82,22 @@ def _chosen(job: Mapping[str, Any], name: str) -> tuple[int, Mapping[str, Any]]:
     tasks = list(enumerate(job["spec"]["tasks"]))
     own = [(position, task) for position, task in tasks if task.get("array") and name in ("", task.get("name"))]
     if len(own) != 1:
-        names = ", ".join(task["name"] for task in _arrays(job))
+        names = ", ".join(task["name"] for task in arrays_of(job))
         raise Failure(f"name the task with -t; the arrays are {names}" if not name else f"no array is {name}; there are {names}")
     return own[0]
 
 
-def _progress(job: Mapping[str, Any], task: Mapping[str, Any]) -> Progress:
+def progress_of(job: Mapping[str, Any], task: Mapping[str, Any]) -> Progress:
+    """Return the states of the indexes of an array."""
     status = ((job.get("status") or {}).get("arrays") or {}).get(task.get("name"), {})
     return read(reading.convert(dict(task["array"]), Array), reading.convert(dict(status), ArrayStatus))
 
 
 def _rows(job: Mapping[str, Any], task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a row for each state that some indexes have, in the order in which an index passes them."""
-    progress, meta = _progress(job, task), job["metadata"]
+    progress, meta = progress_of(job, task), job["metadata"]
     status = progress.written()
-    waiting = tuple(_waiting(progress))
+    waiting = tuple(waiting_spans(progress))
     states = (
         ("Waiting", progress.left - progress.count(progress.running), waiting),
         ("Running", progress.count(progress.running), progress.running),
@@ -108,7 +111,7 @@ def _rows(job: Mapping[str, Any], task: Mapping[str, Any]) -> Iterator[dict[str,
             yield {**of, "state": state, "count": number, "indexes": indexes.written(spans)}
 
 
-def _waiting(progress: Progress) -> Iterator[tuple[int, int]]:
+def waiting_spans(progress: Progress) -> Iterator[tuple[int, int]]:
     """Yield the spans of the indexes that have neither ended nor run."""
     everything = tuple((each.start, each[-1] + 1) for each in progress.ranges)
     yield from indexes.joined(progress.ranges, indexes.without(everything, indexes.union(progress.ended, progress.running)))
@@ -135,7 +138,7 @@ ARRAY: Final = Group(
         OwnLeaf(
             "cancel",
             "cancel indexes of an array: their pods end, and no others are made",
-            _cancel,
+            cancel,
             (NAMESPACE, Flag("task", "t", "", "the task, where several have an array")),
             takes="JOB INDEXES",
         ),
