@@ -171,6 +171,15 @@
     document.activeElement?.blur(); // what was typed there is of the page that was left
     swap(location.href);
   });
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches?.("input, select, textarea")) return;
+    const place = document.querySelectorAll("header nav a")[Number(event.key) - 1];
+    if (event.key === "?") document.getElementById("help").showModal();
+    else if (event.key === "/") document.querySelector('input[type="search"], main form input')?.focus();
+    else if (place) location.assign(place.href);
+    else return;
+    event.preventDefault();
+  });
   document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
   addEventListener("pagehide", disconnect);
   setInterval(tick, 1000);
