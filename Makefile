@@ -30,7 +30,11 @@ AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserve
 
 NODE_PACKAGES := containerd runc buildah mmdebstrap containernetworking-plugins nftables iptables iproute2 busybox-static
 
-.PHONY: run test test-embedded test-seats setup check lint types walls prose docs control-plane test-real test-real-short up-real real-cluster node-packages test-cluster test-cluster-short soak generate lock clean
+DIST ?= dist
+DISTRIBUTIONS := . libs/pyroclast services/pyroclast_cli services/pyroclast_client services/pyroclast_standalone \
+    services/snakemake_executor_plugin_pyroclast services/hydra_plugins/pyroclast_launcher
+
+.PHONY: wheels run test test-embedded test-seats setup check lint types walls prose docs control-plane test-real test-real-short up-real real-cluster node-packages test-cluster test-cluster-short soak generate lock clean
 
 run: setup
 	@$(BIN)/pyroclast run examples/gang.yaml
@@ -56,6 +60,9 @@ $(STAMP): requirements.lock requirements-dev.lock pyproject.toml libs/pyroclast/
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m compileall -q -j 0 libs services
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c "import $(subst $() $(),$(COMMA),$(PROGRAMS) $(AT_WORK))"
 	@touch $@
+
+wheels: setup  # of all distributions, into $(DIST): pip install --find-links dist 'pyroclast-client[local]'
+	@for folder in $(DISTRIBUTIONS); do (cd $$folder && $(abspath $(BIN))/python -m hatchling build -t wheel -d $(abspath $(DIST))) || exit 1; done
 
 check: lint types walls prose docs
 

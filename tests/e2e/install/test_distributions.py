@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -260,3 +261,29 @@ def test_vcctl_works_with_only_the_api_package_installed(wheel, tmp_path):
     asked = subprocess.run([*vcctl, "waiting", "--kubeconfig", str(config)], capture_output=True, text=True, check=False)
     assert asked.returncode == 1
     assert "which needs kubernetes_asyncio: pip install 'pyroclast-api[cloud]'" in asked.stderr
+
+
+FIRST = """
+import pyroclast.client as pc
+@pc.task
+def add(a: int, b: int) -> int:
+    return a + b
+if __name__ == "__main__":
+    with pc.local(nodes=1):
+        print(add.run(1, 2).result())
+"""
+
+
+def test_the_wheels_of_a_checkout_install_and_run_as_the_tutorial_says(tmp_path):
+    command = next(
+        line for line in (ROOT / "docs/tutorials/python.md").read_text().splitlines() if line.startswith("pip install ")
+    )
+    subprocess.run(["make", "wheels", f"DIST={tmp_path}/dist"], cwd=ROOT, check=True, capture_output=True)
+    assert len(list((tmp_path / "dist").glob("*.whl"))) == 7
+    uv, python = [sys.executable, "-m", "uv"], tmp_path / "fresh" / "bin" / "python"
+    subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, str(tmp_path / "fresh")], check=True)
+    install = [*uv, "pip", "install", "--quiet", "--python", str(python), *shlex.split(command)[2:]]
+    subprocess.run(install, cwd=tmp_path, check=True)
+    (tmp_path / "first.py").write_text(FIRST)
+    done = subprocess.run([python, "first.py"], cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr

@@ -10,6 +10,8 @@ The shim writes the state file (process ids, start) when the process runs, log l
 end, reason) when the process has ended. The codes are those of a shell: 127 not found, 126 not executable, 128 + N for signal N.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import fcntl
@@ -19,10 +21,12 @@ import select
 import signal
 import stat
 import sys
-import tempfile
 import termios
 import time
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # each start of a container waits for what is imported here
+    from typing import Any
 
 NEW_NAMESPACE, NEW_HOSTNAME, NEW_USER = 0x00020000, 0x04000000, 0x10000000
 BIND, RECURSIVE, PRIVATE = 0x1000, 0x4000, 0x40000
@@ -265,6 +269,8 @@ def make_room(target: str, scratch: str, *, is_directory: bool) -> None:
         parent = os.path.dirname(parent)
     parent = os.path.realpath(parent)
     if not is_ours(parent):
+        import tempfile  # noqa: PLC0415 - few targets do not exist
+
         copy = tempfile.mkdtemp(dir=scratch)
         mount("tmpfs", copy, "tmpfs", 0)
         put(os.path.join(copy, ".pyroclast"), "")
