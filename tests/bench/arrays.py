@@ -22,8 +22,8 @@ from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from tests.e2e.support.cluster import Cluster, running
 
-from .throughput import print_writes
-from .usage import cpu_seconds, memory
+from .throughput import cpu_of_all, print_writes, used_since
+from .usage import memory
 
 LONGEST = 3600.0
 CONTROLLER = "job-controller"
@@ -54,7 +54,7 @@ def _options() -> argparse.Namespace:
 async def _measure(cluster: Cluster, options: argparse.Namespace) -> None:
     async with Client(load_config(str(cluster.kubeconfig))) as client:
         await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KEY.namespace}})
-        before, idle = cpu_seconds(cluster.pids[CONTROLLER]), memory(cluster.pids[CONTROLLER])
+        before, idle = cpu_of_all(cluster), memory(cluster.pids[CONTROLLER])
         began, moment = time.monotonic(), time.time()
         await client.create(JOBS, _job(options), namespace=KEY.namespace)
         largest, kills, found = 0, 0, {}
@@ -72,7 +72,9 @@ async def _measure(cluster: Cluster, options: argparse.Namespace) -> None:
     pid = cluster.pids[CONTROLLER]
     print(f"  memory of controller  {idle:8.0f} MB before, {memory(pid, 'VmHWM'):.0f} MB at most")
     if not options.kills:
-        print(f"  CPU of controller     {(cpu_seconds(pid) - before) / options.indexes * 1e3:8.2f} ms per index")
+        used = used_since(before, cpu_of_all(cluster))
+        print(f"  CPU of all            {sum(used.values()):8.1f} s, without the processes of pods; ms per index:")
+        print("   ", ", ".join(f"{name} {cpu / options.indexes * 1e3:.2f}" for name, cpu in used.items()))
     print_writes(cluster, moment, options.indexes)
 
 

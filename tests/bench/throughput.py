@@ -70,17 +70,17 @@ async def _measure(cluster: Cluster, options: argparse.Namespace) -> None:
     async with Client(load_config(str(cluster.kubeconfig)), max_in_flight=IN_FLIGHT) as client:
         for namespace in ("plain", "jobs"):
             await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-        used = _cpu_seconds(cluster)
+        used = cpu_of_all(cluster)
         plain = await _without_logic(client, count)
-        used_plain = _since(used, _cpu_seconds(cluster))
+        used_plain = used_since(used, cpu_of_all(cluster))
         await _delete_all(client, "plain")
         print(f"{options.jobs} x {options.pods} pods, {options.nodes} nodes, {cluster.control_plane} control plane")
         print(f"  client without logic  {count / plain:8.0f} pods/s")
         for _ in range(options.rounds):
-            began, used = time.time(), _cpu_seconds(cluster)
+            began, used = time.time(), cpu_of_all(cluster)
             seconds = await _with_jobs(client, options.jobs, options.pods)
             await _at_rest(cluster, began)  # the bookkeeping after the last bind counts too
-            used_jobs = _since(used, _cpu_seconds(cluster))
+            used_jobs = used_since(used, cpu_of_all(cluster))
             print(f"  all services          {count / seconds:8.0f} pods/s   share {plain / seconds:.2f}")
             print("  CPU per pod, ms       without logic    all services")
             for name, cpu in used_jobs.items():
@@ -184,7 +184,7 @@ def _pod_spec() -> dict[str, Any]:
     return {"restartPolicy": "Never", "containers": [container]}
 
 
-def _cpu_seconds(cluster: Cluster) -> dict[str, float]:
+def cpu_of_all(cluster: Cluster) -> dict[str, float]:
     """CPU seconds of each process of the cluster and of this one so far."""
     pids = cluster.pids | {"this client": os.getpid()}
     if cluster.server is not None:
@@ -196,7 +196,7 @@ def _ended(cluster: Cluster) -> list[str]:
     return [name for name, pid in cluster.pids.items() if not Path(f"/proc/{pid}").exists()]
 
 
-def _since(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+def used_since(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
     return {name: seconds - before[name] for name, seconds in after.items()}
 
 

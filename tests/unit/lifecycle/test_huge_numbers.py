@@ -6,6 +6,7 @@ import pytest
 
 from pyroclast.api.enums import JobPhase, PodGroupPhase, PodPhase
 from pyroclast.lifecycle.effects import CreatePods, Slot
+from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.gang.plan import MOST_CREATED, plan
 from pyroclast.lifecycle.job import job_events
 from pyroclast.lifecycle.job.decide import decide
@@ -25,6 +26,9 @@ JOBS = {
         [task("a", HUGE, partitionPolicy={"totalPartitions": HUGE, "partitionSize": 1, "minPartitions": HUGE})],
         {},
     ),
+    "an array": ([task("a", 0, minAvailable=1, array={"indexes": "0-999999999:2", "cancelled": "0-9,100-999999999"})], {}),
+    "an array with a limit": ([task("a", 0, minAvailable=1, array={"indexes": "0-999999999", "maxParallel": 2**31 - 1})], {}),
+    "independent pods": ([task("a", HUGE, independentPods=True)], {"maxFailedPods": HUGE}),
     "retries": ([task("a", 1, maxRetry=HUGE)], {"maxRetry": HUGE, "minSuccess": HUGE, "ttlSecondsAfterFinished": HUGE}),
 }
 
@@ -32,7 +36,7 @@ JOBS = {
 @pytest.mark.parametrize("phase", JobPhase)
 @pytest.mark.parametrize(("tasks", "spec"), JOBS.values(), ids=JOBS.keys())
 def test_decision_about_a_job_with_huge_numbers_takes_little_memory(tasks, spec, phase):
-    owner = job(*tasks, phase=phase, **spec)
+    owner = members.named(job(*tasks, phase=phase, **spec))
     pods = [pod(owner, f"a-{index}", state) for index, state in enumerate(PodPhase)]
     tracemalloc.start()
     for there in ((), pods):
