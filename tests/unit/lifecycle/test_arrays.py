@@ -130,7 +130,7 @@ def test_independent_pod_is_replaced_at_its_index_while_the_others_go_on():
     assert (first.state.phase, first.version, first.retry_count) == (JobPhase.RUNNING, 0, 0)
     assert (first.failed_pods, first.arrays["a"].failures) == (1, {"1": 1})
     known = job(task("a", 3, independentPods=True), phase=JobPhase.RUNNING, status=status.written(first))
-    assert deleted(decide(facts(known, pod(known, "a-1", FAILED), *others))) == {"j-a-1"}
+    assert deleted(decide(facts(known, pod(owner, "a-1", FAILED), *others))) == {"j-a-1"}
     assert made(decide(facts(known, *others))) == [1]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import TypeAlias
 
 import pytest
 from hypothesis import given
@@ -11,11 +12,12 @@ from hypothesis import strategies as st
 from pyroclast.resources import indexes
 from pyroclast.resources.indexes import Ranges, Spans
 
+Parts: TypeAlias = list[tuple[int, int, int]]
 SETS = st.frozensets(st.integers(0, 60), max_size=30)
 PARTS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 12), st.integers(1, 4)), min_size=1, max_size=5)
 
 
-def ranges_of(parts: list[tuple[int, int, int]]) -> Ranges:
+def ranges_of(parts: Parts) -> Ranges:
     begin, texts = 0, []
     for gap, length, step in parts:
         first, last = begin + gap, begin + gap + length
@@ -29,9 +31,7 @@ def counted(spans: Spans) -> set[int]:
 
 
 @given(PARTS, SETS, SETS)
-def test_operations_on_spans_are_those_of_sets(
-    parts: list[tuple[int, int, int]], one: frozenset[int], other: frozenset[int]
-) -> None:
+def test_operations_on_spans_are_those_of_sets(parts: Parts, one: frozenset[int], other: frozenset[int]) -> None:
     ranges = ranges_of(parts)
     members = [index for each in ranges for index in each]
     spans, others = indexes.spans_of(sorted(one)), indexes.spans_of(sorted(other))
@@ -48,9 +48,7 @@ def test_operations_on_spans_are_those_of_sets(
 
 
 @given(PARTS, SETS)
-def test_joined_spans_mean_the_same_indexes_with_as_few_spans_as_possible(
-    parts: list[tuple[int, int, int]], one: frozenset[int]
-) -> None:
+def test_joined_spans_mean_the_same_indexes_with_as_few_spans_as_possible(parts: Parts, one: frozenset[int]) -> None:
     ranges = ranges_of(parts)
     members = [index for each in ranges for index in each]
     joined = indexes.joined(ranges, indexes.spans_of(sorted(one)))
