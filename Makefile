@@ -121,7 +121,7 @@ generate: setup control-plane  # the checked-in files that are made from code
 	@$(BIN)/python -m tests.unit.docs.generated
 
 lock:  # what `pyroclast-standalone` needs beside `pyroclast` is pinned there too; a test says when it is not
-	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-package pyroclast-api pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-package pyroclast-api --extra notify pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-package pyroclast-api --group dev -c requirements.lock -o requirements-dev.lock
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url --group build -c requirements-dev.lock -o requirements-build.lock
 

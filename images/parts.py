@@ -16,7 +16,10 @@ PARTS = {
     "board": ("jinja2", "markupsafe"),
     "job-controller": (),
     "jobflow-controller": (),
-    "recorder": ("aiosqlite", "alembic", "asyncpg", "greenlet", "mako", "markupsafe", "sqlalchemy"),
+    "recorder": (
+        *("aiosqlite", "alembic", "asyncpg", "greenlet", "mako", "markupsafe", "sqlalchemy"),
+        *("apprise", "click", "markdown", "oauthlib", "requests-oauthlib"),
+    ),
     "scheduler": ("numpy",),
 }
 """The packages that a service loads beside those that all services load."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import structlog
@@ -39,6 +40,7 @@ from pyroclast_recorder.following.standby import Standby, spare_of
 from pyroclast_recorder.following.stream import Stream
 from pyroclast_recorder.following.tracing import JobTracer
 from pyroclast_recorder.following.writer import Writer
+from pyroclast_recorder.notices import Notifier
 from pyroclast_recorder.reading.server import HistoryServer
 from pyroclast_recorder.settings import RecorderSettings
 
@@ -191,7 +193,10 @@ class Recorder:
                     tasks["past usage"] = PastUsageWriter(self._client, database, self.settle, half_life).run
                 tasks["run lengths"] = RunLengthsWriter(self._client, database, self._settings.lease_namespace).run
                 period = self._settings.budget_period.total_seconds()
-                tasks["budgets"] = BudgetKeeper(self._client, database, self.settle, period, self._events).run
+                notifier = self._notifier()
+                tasks["budgets"] = BudgetKeeper(self._client, database, self.settle, period, self._events, notifier=notifier).run
+                if notifier is not None:
+                    tasks["notices"] = notifier.run
                 for kind, (record, sink, served) in sinks.items():
                     cursor = cursors.get(kind.qualified)
                     spare = spare_of(kept[kind], writer) if kind in kept else None
@@ -261,6 +266,10 @@ class Recorder:
         if url := self._settings.prometheus_url:
             return PrometheusMeter(url, self._database, writer, self._client.now, period)
         return Meter(self._client, self._database, writer, self._client.now, period)
+
+    def _notifier(self) -> Notifier | None:
+        file = self._settings.notifications_file
+        return Notifier(self._database, Path(file), self._client.now) if file else None
 
     async def _migrated(self) -> Mapping[str, Cursor]:
         """Migrate the schema as soon as the database is available; return the cursors of the stored rows, by kind."""

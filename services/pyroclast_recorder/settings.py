@@ -49,6 +49,10 @@ class RecorderSettings(LeaderElectionSettings):
         "", description="Prometheus from which the use of the pods of ended Jobs is read; empty: read from metrics.k8s.io"
     )
 
+    notifications_file: str = Field(
+        "", description="file with targets and rules of messages to people, in YAML; empty: no messages are sent"
+    )
+
     @field_validator("prometheus_url")
     @classmethod
     def _is_web(cls, url: str) -> str:

@@ -154,22 +154,22 @@ async def year(database: Database, years: float) -> tuple[int, int]:
     and the Jobs, of ten pods each. The rows of their pods are left out: no report over a year reads them.
     """
     hours, count = int(365 * 24 * years), int(PODS_A_YEAR / PODS_EACH * years)
-    async with database._transaction() as connection:
+    async with database.transaction() as connection:
         for table in ("usage_hours", "usage_days"):
             await connection.execute(text(f"DELETE FROM {table}"))
     mine = {"cluster": database.cluster}
     for first in range(0, hours, HOURS_AT_ONCE):
-        async with database._transaction() as connection:
+        async with database.transaction() as connection:
             some = {"first": first, "until": min(hours, first + HOURS_AT_ONCE)}
             await connection.execute(text(USAGE), mine | some)
-    async with database._transaction() as connection:
+    async with database.transaction() as connection:
         for day in range(START // DAY * DAY, START + hours * HOUR, DAY):
             await database.settle_day(connection, day)
     for first in range(0, count, JOBS_AT_ONCE):
-        async with database._transaction() as connection:
+        async with database.transaction() as connection:
             some = {"first": first, "until": min(count, first + JOBS_AT_ONCE)}
             await connection.execute(text(JOBS), {**mine, **some, "jobs": count, "seconds": hours * HOUR})
-    async with database._transaction() as connection:
+    async with database.transaction() as connection:
         await connection.execute(text("ANALYZE"))  # as the database does by itself in a year
     return hours * QUEUES * USERS * len(RESOURCES), count
 

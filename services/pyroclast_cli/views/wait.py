@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -13,6 +16,7 @@ from pyroclast.api.enums import JobPhase
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.basics.errors import KubeError, NotFound
 from pyroclast.resources import durations
+from pyroclast.runtime.sending import NotSent, read_targets, send, service_of
 from pyroclast.views.jobs import phase_of
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.tree import OwnLeaf
@@ -34,7 +38,43 @@ def is_out_of_reach(phase: str, wanted: str) -> bool:
     return phase in ENDS and phase != wanted
 
 
+NOTIFY_FILE: Final = "PYROCLAST_NOTIFY_FILE"
+DEFAULT_FILE: Final = "~/.config/pyroclast/notify"
+
+
+def _targets() -> list[str]:
+    """Return the URLs in the user's own file. Raises Failure: nothing can be sent, which is said before the wait."""
+    path = Path(os.environ.get(NOTIFY_FILE) or DEFAULT_FILE).expanduser()
+    how = f"write one URL in a line, such as mailto://USER:PASSWORD@HOST; {NOTIFY_FILE} names another file"
+    try:
+        if path.stat().st_mode & 0o077:
+            raise Failure(f"--notify: others may read {path}, which has secrets: chmod 600 {path}")
+        targets = read_targets(path.read_text(encoding="utf-8"))
+        service_of(targets)
+    except OSError as error:
+        raise Failure(f"--notify: {path}: {error.strerror}; {how}") from error
+    except NotSent as error:
+        raise Failure(f"--notify: {path}: {error}") from error
+    return targets
+
+
 async def _wait(context: Context) -> int:
+    if not context.is_set("notify"):
+        return await _waited(context)
+    targets, key = _targets(), job_key(context)
+    try:
+        status, text = await _waited(context), f"Job {key} is {_phase(context.text('for'))}"
+    except Failure as failure:
+        status, text = failure.status, str(failure)
+        sys.stderr.write(f"vcctl wait: {text}\n")
+    try:
+        await send(targets, text, f"vcctl why -n {key.namespace} {key.name}")
+    except NotSent as error:
+        raise Failure(f"--notify: the message was not sent: {error}", status=status or 1) from error
+    return status
+
+
+async def _waited(context: Context) -> int:
     key, wanted = job_key(context), _phase(context.text("for"))
     try:
         seconds = durations.nanoseconds(context.text("timeout")) / NANOSECONDS if context.text("timeout") else None
@@ -94,6 +134,7 @@ WAIT: Final = OwnLeaf(
     (
         NAMESPACE,
         Flag("for", "", "Completed", "the phase to wait for"),
+        Flag("notify", "", default=False, text=f"send a message at the end, to the URLs in {DEFAULT_FILE}", kind="bool"),
         Flag("timeout", "", "", "how long to wait at most, such as 10m; empty for ever", "duration"),
     ),
     takes="NAME",

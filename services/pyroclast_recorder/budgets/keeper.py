@@ -20,6 +20,7 @@ from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast_recorder.budgets.deciding import (
     BudgetedQueue,
+    Crossed,
     Slot,
     Use,
     budgeted,
@@ -33,6 +34,7 @@ from pyroclast_recorder.database.database import Database, charged_pods, queue_t
 from pyroclast_recorder.database.usage_rows import held_between, usage_rows
 from pyroclast_recorder.following.queue_annotations import annotate
 from pyroclast_recorder.hourly_usage import HOUR, intervals
+from pyroclast_recorder.notices import Notifier
 
 log = structlog.get_logger()
 
@@ -83,8 +85,11 @@ class BudgetKeeper:
         settle: Callable[[], Awaitable[None]],
         period: float,
         events: EventRecorder | None = None,
+        *,
+        notifier: Notifier | None = None,
     ) -> None:
         self._client, self._database, self._settle, self._period, self._events = client, database, settle, period, events
+        self._notifier = notifier
 
     async def run(self) -> None:
         """Write the spent amounts of all budgets each period, until cancelled."""
@@ -120,6 +125,10 @@ class BudgetKeeper:
 
     async def _annotate(self, queue: BudgetedQueue, new: Spent) -> None:
         text = written_spent(new)
+        if self._notifier is not None:  # before the annotation, after which it would never be told
+            for each in crossed(queue, new):
+                what = f"budget {each.share:.0%} of {each.resource} since {queue.span.begin}"
+                await self._notifier.told_budget(queue.name, what, _text(queue, each))
         is_there = await annotate(self._client, queue.name, keys.QUEUE_BUDGET_SPENT, text, refused="recorder.budget_refused")
         if is_there and self._events is not None:
             self._tell(self._events, queue, new)
@@ -128,7 +137,10 @@ class BudgetKeeper:
         """Record an Event on the queue for each warning share that `new` has just reached."""
         reference = Reference(QUEUES.api_version, QUEUES.kind, "", queue.name, queue.uid)
         for each in crossed(queue, new):
-            has, limit = hours_text(each.resource, each.spent), hours_text(each.resource, each.limit)
-            part = f"{each.share:.0%} of the budget{in_period(queue.budget)}"
-            text = f"{part} is reached: {has} of {limit} of {each.resource} are spent"
-            events.event(reference, "Warning", "BudgetNearlySpent", text)
+            events.event(reference, "Warning", "BudgetNearlySpent", _text(queue, each))
+
+
+def _text(queue: BudgetedQueue, each: Crossed) -> str:
+    has, limit = hours_text(each.resource, each.spent), hours_text(each.resource, each.limit)
+    part = f"{each.share:.0%} of the budget{in_period(queue.budget)}"
+    return f"{part} is reached: {has} of {limit} of {each.resource} are spent"

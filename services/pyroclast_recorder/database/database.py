@@ -35,6 +35,7 @@ from pyroclast_recorder.database.tables import (
     job_phases,
     jobs,
     node_states,
+    notices,
     owners,
     pod_use,
     pods,
@@ -105,6 +106,7 @@ KEPT: Final[Mapping[Table, tuple[str, ColumnElement[int]]]] = {
     usage_hours: ("keep_usage", usage_hours.c.hour),
     usage_days: ("keep_usage", usage_days.c.day + (DAY - HOUR)),  # a day is kept as long as its last hour
     queue_minutes: ("keep_minutes", queue_minutes.c.minute),
+    notices: ("keep_jobs", notices.c.at),
     queue_hours: ("keep_pods", queue_hours.c.hour),
     queue_days: ("keep_usage", queue_days.c.day),
 }
@@ -134,7 +136,7 @@ class Database:
 
     async def migrate(self) -> None:
         """Migrate the schema to the version of this code. Raises UnknownSchema."""
-        async with self._transaction() as connection:
+        async with self.transaction() as connection:
             await connection.run_sync(migrate)
 
     async def close(self) -> None:
@@ -260,7 +262,7 @@ class Database:
 
         The hours whose usage changes are noted, so that `settle` adds them up again. Closed hours get a correction at once.
         """
-        async with self._transaction() as connection:
+        async with self.transaction() as connection:
             stored = await self._continued(connection, batch, now)
             changed = await self._changed_hours(connection, batch, stored, now)
             closed = await closed_until(connection, self.cluster)
@@ -282,7 +284,7 @@ class Database:
 
     async def settle(self, now: int) -> int:
         """Add up the usage of all changed hours again, and of running pods until `now`; return the number of hours."""
-        async with self._transaction() as connection:
+        async with self.transaction() as connection:
             since = await settled_at(connection, self.cluster)
             if since is None:  # the hours of ended pods were noted when these were written
                 runs = (pods.c.cluster == self.cluster, pods.c.released_high.is_(None))
@@ -304,7 +306,7 @@ class Database:
         deleted are closed: they are never added up again, and later changes of their usage are corrections.
         """
         keys, (_, ended) = list(table.primary_key), KEPT[table]
-        async with self._transaction() as connection:
+        async with self.transaction() as connection:
             open_hour = await connection.scalar(select(func.min(dirty_hours.c.hour)).where(dirty_hours.c.cluster == self.cluster))
             limit = before if open_hour is None or table in {usage_hours, usage_days} else min(before, open_hour)
             if length := {queue_minutes: HOUR, queue_hours: DAY}.get(table):  # the means are those of whole hours and days
@@ -344,7 +346,8 @@ class Database:
             return await read_rows(connection, chosen)
 
     @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[AsyncConnection]:
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        """Open a transaction that is committed at its end. SQLite has one at a time."""
         async with self._writing:
             try:
                 async with self._engine.begin() as connection:
@@ -441,7 +444,7 @@ class Database:
             await connection.execute(replace(dirty_hours, self._dialect), rows)
 
     async def _settle_some(self, now: int) -> int:
-        async with self._transaction() as connection:
+        async with self.transaction() as connection:
             noted = select(dirty_hours.c.hour).where(dirty_hours.c.cluster == self.cluster)
             hours: Sequence[int] = (await connection.scalars(noted.order_by(dirty_hours.c.hour).limit(HOURS_AT_ONCE))).all()
             tree = await queue_tree(connection, self.cluster)

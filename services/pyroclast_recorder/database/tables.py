@@ -323,4 +323,19 @@ predictions: Final = Table(
 )
 """The start time of a Job as the scheduler predicted it at the time `at`. The actual start is in `jobs`."""
 
+notices: Final = Table(
+    "notices",
+    METADATA,
+    _key("cluster"),
+    *map(_key, ("subject", "what", "target")),
+    *map(_text, ("title", "body")),
+    *map(_number, ("at", "due", "begun", "sent")),
+    Index("notices_by_sent", "cluster", "sent"),
+)
+"""Messages about transitions. The key admits one for each transition and target, whoever finds the transition and how often.
+
+`subject`: the uid of a Job, or the name of a queue. `due`: when the messages that are collected with it
+are sent, 0 for one that is sent alone. `begun`: when the last attempt to send it began.
+"""
+
 dirty_hours: Final = Table("dirty_hours", METADATA, _key("cluster"), _number_key("hour"))

@@ -287,7 +287,7 @@ def required(*names):
 
 def test_each_image_has_what_its_service_requires_and_no_more():
     special = {
-        "recorder": ("aiosqlite", "alembic", "asyncpg", "sqlalchemy[asyncio]"),
+        "recorder": ("aiosqlite", "alembic", "apprise", "asyncpg", "sqlalchemy[asyncio]"),
         "board": ("jinja2",),
         "scheduler": ("numpy",),
     }

@@ -15,6 +15,7 @@ ALL_FLAGS = [
     "custom.scheduler_name=a",
     "custom.board_session_secret=a",
     "custom.board_trace_url=http://b/{trace}",
+    "custom.recorder_notifications_secret=a",
     "custom.board_login=proxy",
     "custom.board_tls_secret=b",
     "custom.board_proxy_ca_secret=c",
@@ -46,7 +47,7 @@ OF_A_POD = {
     "webhook_url", "leader_elect_resource_namespace", "scheduler_conf", "database_url",
     "lease_namespace", "recorder_url", "recorder_token_file", "scheduler_url", "scheduler_token_file", "leader_elect_wait_for",
     "leader_elect_wait_for_app",
-    "in_process_webhooks", "shutdown_delay_duration",
+    "in_process_webhooks", "shutdown_delay_duration", "runbooks",
 }  # fmt: skip
 """Settings that are another in a pod: it has files, a namespace and an account, is probed, and its log is read by machines."""
 

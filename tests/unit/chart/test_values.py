@@ -1,5 +1,6 @@
 """Values of the chart: those that fight each other, those of the original, and those that leave a program nothing to do."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -320,6 +321,18 @@ def test_recorder_history_is_on_an_empty_dir_without_a_storage_size(helm):
     spec = pod_of(documents, "recorder")
     assert {"name": "history", "emptyDir": {}} in spec["volumes"]
     assert not of_kind(documents, "PersistentVolumeClaim")
+
+
+def test_rules_of_messages_are_a_file_that_only_the_recorder_mounts(helm):
+    documents = rendered(
+        helm, "custom.recorder_notifications_secret=rules", "monitoring.runbooks=https://docs.example.org/alerts"
+    )
+    container = container_of(documents, "recorder")
+    assert "--notifications-file=/etc/pyroclast/notifications/notifications.yaml" in container["args"]
+    assert {"name": "notifications", "mountPath": "/etc/pyroclast/notifications", "readOnly": True} in container["volumeMounts"]
+    assert '"secretName": "rules"' in json.dumps(pod_of(documents, "recorder"))
+    assert sum('"rules"' in json.dumps(each) for each in documents) == 1
+    assert "--runbooks=https://docs.example.org/alerts" in container_of(documents, "board")["args"]
 
 
 def test_the_board_has_no_ingress_by_default(helm):

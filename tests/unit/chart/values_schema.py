@@ -45,12 +45,14 @@ RESERVED = {
         scheduler-name feature-gates shutdown-delay-duration max-pods-per-job allow-job-placement queue-access client-ca-file
         client-name""",
     "board": """page-address login session-key-file recorder-url recorder-token-file lease-namespace page-cert-file page-key-file
-        requestheader-client-ca-file requestheader-allowed-names scheduler-url scheduler-token-file trace-url""",
+        requestheader-client-ca-file requestheader-allowed-names scheduler-url scheduler-token-file trace-url
+        runbooks""",
     "controller": f"""{_ELECTION} controllers worker-threads worker-threads-for-gc worker-threads-for-podgroup scheduler-name
         sharding-configmap sharding-configmap-namespace controller-configmap place-before-pods in-process-webhooks
         publish-native-groups max-pods-per-job allow-job-placement""",
     "jobflow": f"{_ELECTION} controllers scheduler-name in-process-webhooks max-pods-per-job allow-job-placement",
-    "recorder": f"{_ELECTION} api-address schedulers database-url keep-pods keep-jobs keep-usage native-workloads",
+    "recorder": f"""{_ELECTION} api-address schedulers database-url keep-pods keep-jobs keep-usage native-workloads
+        notifications-file""",
     "scheduler": f"""{_ELECTION} scheduler-conf schedule-period scheduler-name feature-gates ignored-provisioners
         scheduler-sharding-mode scheduler-sharding-name place-before-pods native-workloads
         skip-unknown-plugins""",
@@ -97,6 +99,7 @@ LIMITS = [
     (r"custom\.board_login", {"enum": ["token", "proxy"]}),
     (r"custom\.topology_spread", {"enum": ["", "ScheduleAnyway", "DoNotSchedule"]}),
     (r"custom\.recorder_keep_.*", {"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$"}),
+    (r"monitoring\.runbooks", {"type": "string", "pattern": "^(https?://[!-~]+)?$"}),
     (r"custom\.recorder_storage_size", {"type": ["string", "null"], "pattern": "^([0-9]+[KMGTP]i?)?$"}),
     (r"custom\.(max_queue_depth|max_pods_per_job)", {"type": "integer", "minimum": 1}),
     (r"custom\..*_(shards|members)", {"type": "integer", "minimum": 1, "maximum": 64}),

@@ -230,7 +230,7 @@ async def test_migration_keeps_the_rows_of_the_release_before_and_goes_on_from_t
         url = str(make_url(url).set(database="before").render_as_string(hide_password=False))
     database = Database(url, "before")
     old = (Path(__file__).parent / "schema_0015.sql").read_text().splitlines()
-    async with database._transaction() as connection:
+    async with database.transaction() as connection:
         await connection.run_sync(lambda opened: command.upgrade(configuration(opened), "0015"))
         for statement in old[1:]:
             await connection.exec_driver_sql(statement)

@@ -170,13 +170,13 @@ async def test_recorder_complains_while_database_writes_fail_and_writes_all_rows
 
 @ON_SQLITE
 async def test_a_database_of_a_later_version_is_refused_in_one_sentence(laboratory: Laboratory) -> None:
-    async with laboratory.database._transaction() as connection:
+    async with laboratory.database.transaction() as connection:
         ours = await connection.scalar(text("SELECT version_num FROM alembic_version"))
         await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     recorder = Recorder(laboratory.client, laboratory.database, RecorderSettings(), RecorderMetrics(CollectorRegistry()))
     with pytest.raises(StartFailure, match="--database-url: the database has schema 9999, which this version does not"):
         await recorder.record(0)
-    async with laboratory.database._transaction() as connection:
+    async with laboratory.database.transaction() as connection:
         await connection.execute(text("UPDATE alembic_version SET version_num = :ours"), {"ours": ours})
     laboratory.start()
 

@@ -69,7 +69,7 @@ async def test_hours_and_days_stay_when_their_minutes_are_pruned_and_an_hour_is_
     before = [await asked(database, later, since="30d", step=step) for step in ("hour", "day")]
     assert before[1]["queues"][0]["allocated"][9:11] == [None, 4000], "three minutes, each with the same weight"
     assert await database.prune(queue_minutes, later - DAY, 100) == 3
-    async with database._transaction() as connection:
+    async with database.transaction() as connection:
         await database._note_hours(connection, [BEGIN])
     await database.settle(later)
     assert [await asked(database, later, since="30d", step=step) for step in ("hour", "day")] == before
