@@ -273,7 +273,7 @@ def _check_template(review: Review, known: Known) -> Answer:
 
 def _mark_command(review: Review, _: Known) -> Answer:
     verdict = commands.validate(review.object)
-    return Answer(verdict, commands.mark(review.object) if verdict.allowed else [])
+    return Answer(verdict, commands.mark(review.object, review.user) if verdict.allowed else [])
 
 
 def _check_command(review: Review, _: Known) -> Answer:

@@ -9,6 +9,7 @@ from pyroclast.api import keys
 from pyroclast.api.commands import authorization
 from pyroclast.api.enums import Action
 from pyroclast.resources.go_text import go_quote
+from pyroclast.rules import submitters
 from pyroclast.rules.errors import forbidden, invalid, required, unsupported
 from pyroclast.rules.values import mapping, text
 from pyroclast.rules.verdicts import Finding, Patch, Verdict, field_verdict, found, untold, verdict_of
@@ -35,7 +36,8 @@ def validate_update(command: Mapping[str, Any], old: Mapping[str, Any]) -> Verdi
     ]
     if _mark(command) != _mark(old):
         errors.append(forbidden(_MARK, "admission writes it when the Command is created"))
-    return field_verdict(errors)
+    kept = submitters.validate(command, old, "", ours=False)
+    return field_verdict(errors) if errors else kept
 
 
 def validate_mark(command: Mapping[str, Any]) -> Verdict:
@@ -46,12 +48,14 @@ def validate_mark(command: Mapping[str, Any]) -> Verdict:
     )
 
 
-def mark(command: Mapping[str, Any]) -> Patch:
-    """Return the operations that mark an authorized Command."""
+def mark(command: Mapping[str, Any], user: str = "") -> Patch:
+    """Return the operations that mark an authorized Command, and write its user."""
     value = _authorization(command)
     if not isinstance(mapping(command.get("metadata")).get("annotations"), dict):
-        return [{"op": "add", "path": "/metadata/annotations", "value": {keys.AUTHORIZED_FOR: value}}]
-    return [] if _mark(command) == value else [{"op": "add", "path": _POINTER, "value": value}]
+        both = {keys.AUTHORIZED_FOR: value, **({keys.SUBMITTED_BY: user} if user else {})}
+        return [{"op": "add", "path": "/metadata/annotations", "value": both}]
+    marked: Patch = [] if _mark(command) == value else [{"op": "add", "path": _POINTER, "value": value}]
+    return [*marked, *submitters.stamp(command, user, ours=False)]
 
 
 def absent(kind: str, key: str) -> Verdict:

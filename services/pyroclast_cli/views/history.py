@@ -74,7 +74,33 @@ def history_row(job: Mapping[str, Any]) -> Row:
     }
 
 
+ACTIONS: Final = (
+    Column("TIME", "at", lambda text: text.removesuffix("Z").replace("T", " ")),
+    Column("USER", "user", absent="?"),
+    Column("ACTION", "verb"),
+    Column("KIND", "kind"),
+    Column("NAMESPACE", "namespace"),
+    Column("NAME", "name"),
+    Column("MESSAGE", "message"),
+    Column("UID", "uid", is_wide=True),
+)
+
+
+async def _actions(context: Context) -> None:
+    query = {name: context.text(name) for name in ("since", "until", "user")} | {"namespace": namespaces_of(context)}
+    if context.arguments:
+        query["name"] = context.arguments[0]
+    if limit := context.number("limit"):
+        query["limit"] = str(limit)
+    answer = await asked(context, history_path("actions"), query)
+    notes = ["There were more; --limit, --since and --until show others"] if answer["isCut"] else []
+    write(context, Table("ActionRecord", ACTIONS, answer["items"], empty="Nobody did anything in that time", notes=notes))
+
+
 async def _history(context: Context) -> None:
+    if context.is_set("actions"):
+        await _actions(context)
+        return
     if context.arguments:
         await _one(context)
         return
@@ -203,6 +229,7 @@ HISTORY: Final = OwnLeaf(
         Flag("user", "u", "", "only Jobs that this user submitted"),
         Flag("flow", "", "", "only Jobs of this JobFlow"),
         Flag("name", "", "", "only Jobs of this name, in which * and ? stand for anything"),
+        Flag("actions", "", default=False, text="who submitted, deleted and commanded what, and changed queues", kind="bool"),
         Flag("all", "", default=False, text="with NAME: all Jobs that had it, not the newest alone", kind="bool"),
         *TABLE_FLAGS,
         RECORDER,

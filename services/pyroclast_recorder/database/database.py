@@ -26,6 +26,7 @@ from pyroclast_recorder.database.migration import migrate
 from pyroclast_recorder.database.native_groups import native_groups_before, update_native_groups
 from pyroclast_recorder.database.tables import (
     Row,
+    commands,
     composites,
     cursors,
     dirty_hours,
@@ -44,6 +45,7 @@ from pyroclast_recorder.database.tables import (
     queue_hours,
     queue_minutes,
     queue_parents,
+    queue_settings,
     reservations,
     usage_days,
     usage_hours,
@@ -86,6 +88,9 @@ Without statistics, the query planner assumes empty tables and reads them whole.
 WHOSE: Final = (*(jobs.c[name] for name in OF_STATE[jobs]), jobs.c.states)
 """The columns of a Job that determine to whom the usage of its pods is charged."""
 
+STATES: Final = frozenset({node_states, reservations, queue_parents, queue_settings})
+"""The tables whose rows are valid until the next row of the same object."""
+
 SOURCES: Final = frozenset({pods, pod_use, jobs})
 """The tables from which usage is added up."""
 
@@ -95,6 +100,8 @@ KEPT: Final[Mapping[Table, tuple[str, ColumnElement[int]]]] = {
     owners: ("keep_jobs", owners.c.removed),
     job_phases: ("keep_jobs", job_phases.c.at),
     job_alikes: ("keep_jobs", job_alikes.c.at),
+    commands: ("keep_jobs", commands.c.at),
+    queue_settings: ("keep_jobs", queue_settings.c.at),
     job_causes: ("keep_pods", job_causes.c.at),
     predictions: ("keep_pods", predictions.c.at),
     pods: ("keep_pods", pods.c.released_high),
@@ -190,6 +197,11 @@ class Database:
     async def queue_parents(self) -> dict[str, str]:
         """Return the recorded parent of each queue, by name."""
         return {row["uid"]: row["parent"] for row in await self._read(self._newest(queue_parents))}
+
+    async def queue_settings(self) -> dict[str, tuple[str, str]]:
+        """Return the name and the recorded settings of each queue, by uid."""
+        found = await self._read(self._newest(queue_settings).where(queue_settings.c.settings != ""))
+        return {row["uid"]: (row["name"], row["settings"]) for row in found}
 
     def _newest(self, table: Table) -> Select[Any]:
         """Return the query for the last row of each uid in a table of states."""
@@ -319,7 +331,7 @@ class Database:
             old = select(*keys).where(table.c.cluster == self.cluster, ended < limit).limit(at_once)
             if table is pod_use:  # the use of a long run is judged as a whole
                 old = old.where(~select(pods.c.uid).where(pods.c.cluster == table.c.cluster, pods.c.uid == table.c.pod).exists())
-            if table in {node_states, reservations, queue_parents}:  # the last state before the limit is still valid after it
+            if table in STATES:  # the last state before the limit is still valid after it
                 later = table.alias()
                 same = and_(later.c.cluster == table.c.cluster, later.c.uid == table.c.uid)
                 old = old.where(select(later.c.at).where(same, later.c.at > table.c.at, later.c.at < limit).exists())

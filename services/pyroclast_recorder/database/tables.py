@@ -261,6 +261,23 @@ queue_parents: Final = Table(
 )
 """The parent of the queue with the name `uid` from the time `at` until its next row. A deleted queue keeps its last parent."""
 
+queue_settings: Final = Table(
+    "queue_settings", METADATA, _key("cluster"), _key("uid"), _number_key("at"), _version(), *map(_text, ("name", "settings"))
+)
+"""The spec and the budget of a queue, as JSON, from the time `at` until its next row; empty after its deletion."""
+
+commands: Final = Table(
+    "commands",
+    METADATA,
+    _key("cluster"),
+    _key("uid"),
+    _version(),
+    *map(_text, ("namespace", "kind", "name", "target", "action", "submitted_by", "message")),
+    _number("at", Merge.FIRST),
+    Index("commands_by_time", "cluster", "at"),
+)
+"""Commands. `kind`, `name` and `target`, the uid, are those of the object to which the action applied."""
+
 queue_minutes: Final = Table(
     "queue_minutes",
     METADATA,

@@ -15,8 +15,8 @@ from pyroclast.api.records import batch, reading
 from pyroclast.api.records.flows import JobFlow
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.hyperjobs import HyperJob
-from pyroclast.api.records.jobs import CronJob, Job, Task
-from pyroclast.api.records.meta import Meta, Wire
+from pyroclast.api.records.jobs import Command, CronJob, Job, Task
+from pyroclast.api.records.meta import Meta, OwnerReference, Wire
 from pyroclast.api.records.pods import PodSpec
 from pyroclast.api.run_lengths import alike_keys, digest, worth_key
 from pyroclast.api.waiting import Waiting, read_waiting
@@ -172,6 +172,23 @@ def alike_columns(meta: Meta, namespace: str, queue: str, members: int, resource
     """Return the columns with the keys of similar Jobs, and with the key by which estimates are judged."""
     alike = alike_keys(meta, namespace, queue, members, resources)
     return {"alike": ",".join(map(digest, alike)), "owner": digest(worth_key(meta, namespace))}
+
+
+def command_facts(command: Command) -> dict[str, Any]:
+    """Return the row of a Command. Admission writes its user, and no user may write another one."""
+    meta, target = command.metadata, command.target or OwnerReference()
+    user = meta.annotations.get(keys.SUBMITTED_BY, "") if keys.AUTHORIZED_FOR in meta.annotations else ""
+    return {
+        "uid": meta.uid,
+        "at": seconds(meta.creation_timestamp),
+        "namespace": meta.namespace,
+        "kind": clipped(target.kind, 63),
+        "name": clipped(target.name, 253),
+        "target": clipped(target.uid, 63),
+        "action": clipped(command.action, 63),
+        "submitted_by": clipped(user, 253) or None,
+        "message": clipped(": ".join(filter(None, (command.reason, command.message)))) or None,
+    }
 
 
 def cause_facts(group: PodGroup) -> list[dict[str, Any]]:

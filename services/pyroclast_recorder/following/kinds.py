@@ -9,13 +9,14 @@ from pyroclast.api.records import HyperNode, batch
 from pyroclast.api.records.flows import JobFlow
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.hyperjobs import HyperJob
-from pyroclast.api.records.jobs import CronJob, Job
+from pyroclast.api.records.jobs import Command, CronJob, Job
 from pyroclast.api.records.meta import Record
 from pyroclast.api.records.native_groups import CompositePodGroup, NativePodGroup
 from pyroclast.api.records.nodes import Node
 from pyroclast.api.records.pods import Pod
 from pyroclast.api.types import (
     BATCH_JOBS,
+    COMMANDS,
     COMPOSITE_POD_GROUPS,
     CRON_JOBS,
     HYPER_JOBS,
@@ -39,6 +40,7 @@ from pyroclast_recorder.following.sinks import (
     GroupSink,
     KindSink,
     OwnerSink,
+    command_rows,
     composite_rows,
     group_rows,
     job_rows,
@@ -86,6 +88,7 @@ def followed_kinds(
         NODES: Followed(Node, NodeSink(database, takers(NODES), domains)),
         JOB_FLOWS: Followed(JobFlow, OwnerSink(database, takers(JOB_FLOWS), "JobFlow", on_gap, more=of_flows)),
         CRON_JOBS: Followed(CronJob, OwnerSink(database, takers(CRON_JOBS), "CronJob", on_gap)),
+        COMMANDS: Followed(Command, KindSink(database, takers(COMMANDS), command_rows, None, on_gap)),
         HYPER_JOBS: Followed(HyperJob, OwnerSink(database, takers(HYPER_JOBS), "HyperJob", on_gap)),
         PODS: Followed(Pod, KindSink(database, takers(PODS), pod_rows(schedulers, domains.of), pods, on_gap)),
     }

@@ -7,14 +7,17 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
 import orjson
 import structlog
 
+from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase
 from pyroclast.api.records.groups import Queue
+from pyroclast.api.run_lengths import digest
 from pyroclast_recorder.database.connections import DatabaseUnavailable
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.tables import Row, queue_minutes, queue_parents
+from pyroclast_recorder.database.tables import Row, queue_minutes, queue_parents, queue_settings
 from pyroclast_recorder.facts.units import clipped, read_amounts
 from pyroclast_recorder.following.stream import ListedSink
 from pyroclast_recorder.following.writer import RowTaker
@@ -64,6 +67,18 @@ def minute_facts(queue: Queue, asked: Asked, now: int) -> Iterator[Row]:
         yield row | {"capability": limits.get(resource, limit)}
 
 
+SETTINGS: Final = (keys.QUEUE_BUDGET, keys.QUEUE_PERSON_LIMITS)
+MOST_SETTINGS: Final = 16_384
+"""The most bytes of settings. Of longer ones, only their digest is recorded, so that a change is seen."""
+
+
+def settings_of(queue: Queue) -> str:
+    """Return the spec of a queue, and the annotations by which people limit its use, as JSON."""
+    said = {name: queue.metadata.annotations[name] for name in SETTINGS if name in queue.metadata.annotations}
+    whole = orjson.dumps({**msgspec.to_builtins(queue.spec), **said}, option=orjson.OPT_SORT_KEYS)
+    return whole.decode() if len(whole) <= MOST_SETTINGS else orjson.dumps({"spec": digest(whole.decode())}).decode()
+
+
 BEFORE_THE_END: Final = 5
 """Seconds before the end of a minute at which the rows of the minute are written."""
 
@@ -73,6 +88,9 @@ class QueueSink(ListedSink):
 
     _parents: dict[str, str] | None = None
     """The recorded parent of each queue, by name; None before the database was read."""
+
+    _settings: dict[str, tuple[str, str]] | None = None
+    """The name and the recorded settings of each queue, by uid; None before the database was read."""
 
     def __init__(
         self, database: Database, writer: RowTaker, now: Callable[[], float], *, on_gone: Callable[[str], None] = lambda _: None
@@ -102,12 +120,25 @@ class QueueSink(ListedSink):
 
     async def take(self, record: Queue, version: int, now: int, *, is_deleted: bool) -> None:
         """Handle an added, updated or deleted queue."""
+        await self._keep_settings(
+            record.metadata.uid, record.metadata.name, version, now, "" if is_deleted else settings_of(record)
+        )
         if is_deleted:
             self._queues.pop(record.metadata.uid, None)
             self._on_gone(record.metadata.name)
         else:
             self._queues[record.metadata.uid] = version, record
             await self._keep_parent(record, version, now)
+
+    async def _keep_settings(self, uid: str, name: str, version: int, now: int, settings: str) -> None:
+        """Record the settings of a queue if they have changed; empty settings are its deletion."""
+        if self._settings is None:
+            self._settings = await self._database.queue_settings()
+        if self._settings.get(uid, ("", ""))[1] != settings:
+            self._settings[uid] = name, settings
+            await self._writer.add(
+                queue_settings, version, {"uid": uid, "at": now, "name": clipped(name, 253), "settings": settings}
+            )
 
     async def _keep_parent(self, queue: Queue, version: int, now: int) -> None:
         """Record the parent of a queue if it has changed. The first one is valid from the beginning."""
@@ -122,4 +153,7 @@ class QueueSink(ListedSink):
         """Handle a complete list: forget queues that are not in the list."""
         for uid in self._queues.keys() - uids:
             self._on_gone(self._queues.pop(uid)[1].metadata.name)
+        for uid, (name, settings) in list((self._settings or {}).items()):
+            if settings and uid not in uids:
+                await self._keep_settings(uid, name, version or 0, now, "")
         self._is_listed = True

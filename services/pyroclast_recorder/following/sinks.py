@@ -15,7 +15,7 @@ from sqlalchemy import Table
 
 from pyroclast.api import keys
 from pyroclast.api.records.groups import PodGroup
-from pyroclast.api.records.jobs import Job
+from pyroclast.api.records.jobs import Command, Job
 from pyroclast.api.records.meta import Record
 from pyroclast.api.records.native_groups import CompositePodGroup, NativePodGroup
 from pyroclast.api.records.pods import Pod
@@ -23,6 +23,7 @@ from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import (
     Row,
+    commands,
     composites,
     gaps,
     job_alikes,
@@ -38,6 +39,7 @@ from pyroclast_recorder.facts.jobs import (
     Owner,
     alike_facts,
     cause_facts,
+    command_facts,
     group_facts,
     job_facts,
     owner_facts,
@@ -98,6 +100,11 @@ def group_rows(group: PodGroup, now: int, *, is_deleted: bool) -> Seen:  # noqa:
         yield from _if_any(predictions, prediction_facts(group))
         for cause in cause_facts(group):
             yield job_causes, None, cause
+
+
+def command_rows(command: Command, now: int, *, is_deleted: bool) -> Seen:  # noqa: ARG001 - one signature for all kinds
+    """Yield the row of a Command."""
+    yield commands, None, command_facts(command)
 
 
 def native_rows(group: NativePodGroup, now: int, *, is_deleted: bool) -> Seen:

@@ -26,7 +26,6 @@ from pyroclast_recorder.database.tables import (
     pod_use,
     pods,
     predictions,
-    queue_minutes,
     reservations,
     trace_step,
     usage_days,
@@ -48,7 +47,7 @@ from pyroclast_recorder.reading.outcomes import (
     tries_of,
     use_of,
 )
-from pyroclast_recorder.reading.questions import HistoryQuestion, MinutesQuestion, UsageQuestion
+from pyroclast_recorder.reading.questions import HistoryQuestion, UsageQuestion
 
 COLUMNS: Final = {"user": "submitted_by"}
 """The columns of usage that have another name in query parameters."""
@@ -64,7 +63,6 @@ Span: TypeAlias = tuple[str, int, int]
 MOST_PERIODS: Final = 64
 """The most weeks or months in one SQL query, because each row is compared with the ends of the periods in turn."""
 
-MINUTE_AMOUNTS: Final = ("guarantee", "deserved", "capability", "allocated", "requested", "waiting")
 FAILED: Final = ("Failed", "Aborted", "Terminated")
 SIZE_CLASSES: Final = (1, 8, 64, 512)
 """The largest gang of each size class, in pods."""
@@ -267,23 +265,6 @@ async def _reserved(
     on_them = select(pods).where(*held_between(cluster, since, until), pods.c.node.in_(sorted(names)))
     of_nodes = await read_rows(connection, on_them)
     return reserved_amounts([state for state in states if state["name"] in names], kept, of_nodes, since, until)
-
-
-async def minutes(
-    connection: AsyncConnection, cluster: str, queue: str, question: MinutesQuestion
-) -> tuple[list[dict[str, Any]], bool]:
-    """Return the resources of a queue by minute, oldest first, and whether the limit cuts off older minutes."""
-    of_queue = [queue_minutes.c.cluster == cluster, queue_minutes.c.queue == queue]
-    of_queue.append(queue_minutes.c.minute.between(question.since, question.until))
-    if question.resource:
-        of_queue.append(queue_minutes.c.resource == question.resource)
-    newest = select(queue_minutes).where(*of_queue).order_by(queue_minutes.c.minute.desc(), queue_minutes.c.resource.desc())
-    found = await read_rows(connection, newest.limit(question.limit + 1))
-    rows = [
-        {"at": _time(row["minute"]), "resource": row["resource"], **{name: row[name] for name in MINUTE_AMOUNTS}}
-        for row in found[: question.limit]
-    ]
-    return rows[::-1], len(found) > question.limit
 
 
 async def waits(

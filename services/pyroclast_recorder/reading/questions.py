@@ -70,19 +70,6 @@ class UsageQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class MinutesQuestion:
-    """A query for the last `limit` rows of a queue between `since` and `until`, by minute.
-
-    `resource`: the resource of the rows; empty for all resources.
-    """
-
-    since: int
-    until: int
-    limit: int
-    resource: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class SeriesQuestion:
     """A query for series in steps of `step` seconds. `since` and `until` are starts of steps.
 
@@ -118,13 +105,6 @@ def usage_question(query: Mapping[str, str], now: int) -> UsageQuestion:
         by = (*by, "resource")
     texts = {name: _text(query, name) for name in ("queue", "user", "namespace")}
     return UsageQuestion(since, until, by, per, **texts, namespaces=chosen_namespaces(query))
-
-
-def minutes_question(query: Mapping[str, str], now: int) -> MinutesQuestion:
-    """Parse a query for the minutes of a queue. Raises BadQuestion: a parameter is invalid."""
-    since, until = window(query, now)
-    _only(query, {"since", "until", "limit", "resource"})
-    return MinutesQuestion(since, until, _limit(query.get("limit", "")), _text(query, "resource"))
 
 
 def series_question(query: Mapping[str, str], now: int) -> SeriesQuestion:

@@ -18,11 +18,11 @@ from pyroclast.runtime.listener import Listener
 from pyroclast_recorder.database.connections import ANSWER_SECONDS, DatabaseUnavailable, TooSlow
 from pyroclast_recorder.database.database import WRITTEN, Database, cursor_time
 from pyroclast_recorder.reading import queries
+from pyroclast_recorder.reading.actions import actions
 from pyroclast_recorder.reading.questions import (
     BadQuestion,
     chosen_namespaces,
     history_question,
-    minutes_question,
     series_question,
     usage_question,
     whole_hours,
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 class HistoryServer:
     """Serves `GET /api/v1/…`: `jobs`, `jobs/NAMESPACE/NAME`, `uids/UID`, `usage`, `cluster`, `waits`, `estimates`,
-    `evictions`, `queues/QUEUE`, `series`.
+    `evictions`, `series`, `actions`.
 
     `access`: determines which namespaces a user may read. `complaint`: returns why this replica records nothing now, or None.
     """
@@ -145,11 +145,14 @@ class HistoryServer:
                 return await self._usage(request, reader)
             case ["cluster"]:
                 return await self._cluster(request)
-            case ["queues", queue]:
-                return await self._minutes(request, queue)
+            case ["actions"]:
+                question = history_question(request.query, int(self._now()))
+                visible = await self._visible(reader, question.namespaces)
+                items, is_cut = await self._ask(actions, question, visible)
+                return {"items": items, "isCut": is_cut}
             case ["series"]:
-                question = series_question(request.query, int(self._now()))
-                return await self._ask(series, question, int(self._now()))
+                asked = series_question(request.query, int(self._now()))
+                return await self._ask(series, asked, int(self._now()))
             case ["waits"]:
                 return await self._started(queries.waits, request, reader)
             case ["estimates"]:
@@ -206,12 +209,6 @@ class HistoryServer:
         await self._settled()
         items = await self._ask(queries.cluster_use, since, until)
         return {"since": format_time(since), "until": format_time(until), "items": items}
-
-    async def _minutes(self, request: web.BaseRequest, queue: str) -> Answer:
-        """Return the minutes of a queue. Every user may read them, because they are sums over all namespaces."""
-        question = minutes_question(request.query, int(self._now()))
-        items, is_cut = await self._ask(queries.minutes, queue, question)
-        return {"items": items, "isCut": is_cut}
 
     async def _ask(self, query: Callable[..., Awaitable[T]], *values: object) -> T:
         """Return the answer of a query of this cluster."""

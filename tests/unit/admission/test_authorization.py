@@ -104,8 +104,8 @@ async def test_command_is_marked_only_for_a_user_who_may_update_its_target(
     given = {**given, "metadata": {"annotations": {AUTHORIZED_FOR: forged}}} if forged else given
     server = Server(right)
     allowed = await answer(server, "/commands/mutate", given)
-    (operation,) = orjson.loads(base64.b64decode(allowed["patch"]))
-    assert operation["value"] == f"{given['target']['uid']}/{given['action']}"
+    marked, submitter = orjson.loads(base64.b64decode(allowed["patch"]))
+    assert (marked["value"], submitter["value"]) == (f"{given['target']['uid']}/{given['action']}", "alice")
     (spec,) = server.asked
     assert {name: spec[name] for name in ("user", "groups", "uid", "extra")} == {
         "user": "alice",

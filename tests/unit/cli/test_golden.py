@@ -66,6 +66,7 @@ LISTS = (
     "report evictions",
     "report queues",
     "report nodes",
+    "history --actions",
 )
 OTHERS = (
     "waiting -A --sort-by name",

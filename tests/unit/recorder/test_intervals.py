@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from pyroclast_recorder.database.connections import check_url
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.migration import configuration
-from pyroclast_recorder.database.tables import jobs, pod_use, pods, queue_parents, usage_days, usage_hours
+from pyroclast_recorder.database.tables import jobs, pod_use, pods, queue_minutes, queue_parents, usage_days, usage_hours
 from pyroclast_recorder.hourly_usage import DAY, HOUR
 from pyroclast_recorder.past_states import KEPT, MOST, joined, seen_state, states_of
 from pyroclast_recorder.queue_tree import QueueTree
@@ -242,6 +242,33 @@ async def test_migration_keeps_the_rows_of_the_release_before_and_goes_on_from_t
     await database.settle(BEGIN + 5 * HOUR)
     assert await sums(database) == (7.0, 7.0)
     assert await by_queue(database) == {("q", ""): 3_600_000, ("red", ""): 6 * 3_600_000}
+    await database.close()
+
+
+OF_0016 = (
+    "INSERT INTO jobs (cluster, uid, version, namespace, name, created, removed) VALUES ('c', 'gone', 7, 'a', 'j', 5, 90)",
+    "INSERT INTO jobs (cluster, uid, version, namespace, name, created) VALUES ('c', 'there', 7, 'a', 'k', 5)",
+    "INSERT INTO pods (cluster, uid, version, namespace, name, released_high) VALUES ('c', 'over', 7, 'a', 'over', 90)",
+    "INSERT INTO queue_minutes (cluster, minute, queue, resource, version, allocated) VALUES ('c', 60, 'q', 'cpu', 1, 8000)",
+)
+
+
+async def test_migration_from_0016_keeps_what_is_gone_until_an_event_of_a_later_version_says_otherwise(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/h.db", "c")
+    async with database._transaction() as connection:
+        await connection.run_sync(lambda opened: command.upgrade(configuration(opened), "0016"))
+        for statement in OF_0016:
+            await connection.exec_driver_sql(statement)
+    await database.migrate()
+    assert set(await database.still_there(jobs)) == {"there"}
+    job = {"uid": "gone", "namespace": "a", "name": "j", "created": 5}
+    await write(database, [(jobs, 7, job)], 100)
+    assert set(await database.still_there(jobs)) == {"there"}, "the same version, seen twice"
+    await write(database, [(jobs, 8, job), (pods, 7, {"uid": "over", "namespace": "a", "name": "over", "gone": 0})], 100)
+    assert set(await database.still_there(jobs)) == {"there", "gone"}
+    await database.settle(10 * DAY)
+    assert await database.prune(pods, 10 * DAY, 9) == 0, "the pod is there"
+    assert len(await database._read(select(queue_minutes))) == 1
     await database.close()
 
 

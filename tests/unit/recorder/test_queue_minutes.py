@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from typing import Any
 
-import aiohttp
 import msgspec
-import pytest
 from sqlalchemy import select
 
 from pyroclast.api.records.groups import Queue
 from pyroclast.api.records.jobs import Job
-from pyroclast.kube.credentials.config import load_config
-from pyroclast.kube.http.client import Client
-from pyroclast.runtime.access import Access
-from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import jobs, queue_minutes
 from pyroclast_recorder.facts.jobs import job_facts
 from pyroclast_recorder.following.queue_sink import QueueSink, asked_of_queues, minute_facts
 from pyroclast_recorder.following.writer import Writer
-from pyroclast_recorder.reading.server import HistoryServer
 
 from .conftest import write
 
@@ -101,47 +93,3 @@ async def test_queue_row_is_written_once_per_minute_and_not_for_deleted_queues(d
     assert len(await rows(database)) == 2
     assert [await database.prune(queue_minutes, NOON + at, 10) for at in (3599, 3600, 3600)] == [0, 2, 0], "whole hours"
     running.cancel()
-
-
-@pytest.mark.parametrize(
-    ("query", "ats", "is_cut"),
-    [
-        ("", [0, 0, 60, 60, 120, 120], False),
-        ("?resource=cpu", [0, 60, 120], False),
-        ("?limit=2&resource=cpu", [60, 120], True),
-        ("?since=2026-11-24T12:01:00Z&until=2026-11-24T12:01:59Z", [60, 60], False),
-    ],
-)
-async def test_queue_endpoint_returns_minutes_filtered_by_resource_time_and_limit(
-    database: Database, query: str, ats: list[int], is_cut: bool
-) -> None:
-    async with Client(load_config("", master="http://127.0.0.1:1")) as nobody:
-        batch = Batch(database.cluster)
-        for at, name, resource in itertools.product((0, 60, 120), ("red", "blue"), ("cpu", "memory")):
-            row = {"minute": NOON + at, "queue": name, "resource": resource, "allocated": at, "requested": 5, "waiting": 1}
-            batch.add(queue_minutes, 1, row)
-        await database.write(batch, NOON)
-
-        async def settle() -> None:
-            raise AssertionError("usage is not asked for")
-
-        server = HistoryServer(database, Access(nobody, trusts_local=True), lambda: NOON + 300.0, settle)
-        await server.start("127.0.0.1:0")
-        address = f"http://127.0.0.1:{server.port}/api/v1/queues/red"
-        async with aiohttp.ClientSession() as session, session.get(address + query) as answer:
-            found = await answer.json()
-        async with aiohttp.ClientSession() as session, session.get(f"{address}?by=hour") as refused:
-            assert (refused.status, "by" in (await refused.json())["message"]) == (400, True)
-        await server.stop()
-        assert (answer.status, found["isCut"]) == (200, is_cut)
-        assert [row["allocated"] for row in found["items"]] == ats
-        assert found["items"][0] == {
-            "at": f"2026-11-24T12:0{ats[0] // 60}:00Z",
-            "resource": "cpu",
-            "guarantee": None,
-            "deserved": None,
-            "capability": None,
-            "allocated": ats[0],
-            "requested": 5,
-            "waiting": 1,
-        }

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import aiohttp
 import pytest
 
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
+from pyroclast.runtime.access import Access
+from pyroclast.views.usage import queue_series_rows
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import node_states, pod_use, pods, queue_hours, queue_minutes
 from pyroclast_recorder.hourly_usage import DAY, HOUR, MINUTE
 from pyroclast_recorder.reading.questions import BadQuestion, series_question
 from pyroclast_recorder.reading.series import nodes_over_time, series
+from pyroclast_recorder.reading.server import HistoryServer
 
-from .conftest import write
+from .conftest import ON_SQLITE, write
 
 BEGIN = 20_000 * DAY
 NOW = BEGIN + 3 * HOUR
@@ -97,3 +103,35 @@ def test_nodes_that_come_and_go_within_a_step_count_for_their_time() -> None:
         {"resource": "", "total": [1500, 1500, 1000], "away": [1000, 1000, 1000]},
         {"resource": "cpu", "total": [6, 6, 4], "away": [4, 4, 4]},
     ]
+
+
+@ON_SQLITE
+async def test_series_are_served_to_every_user_of_the_cluster_and_refuse_unknown_parameters(database: Database) -> None:
+    await record(database)
+    async with Client(load_config("", master="http://127.0.0.1:1")) as nobody:
+
+        async def settle() -> None:
+            raise AssertionError("usage is not asked for")
+
+        server = HistoryServer(database, Access(nobody, trusts_local=True), lambda: float(NOW), settle)
+        await server.start("127.0.0.1:0")
+        address = f"http://127.0.0.1:{server.port}/api/v1/series"
+        async with aiohttp.ClientSession() as session, session.get(f"{address}?since=3h&step=hour&queue=q") as answer:
+            found = await answer.json()
+        async with aiohttp.ClientSession() as session, session.get(f"{address}?by=hour") as refused:
+            assert (refused.status, "by" in (await refused.json())["message"]) == (400, True)
+        await server.stop()
+    assert (found["stepSeconds"], len(found["times"]), found["behind"]) == (HOUR, 4, None)
+    assert queue_series_rows(found)[0] == {
+        "at": "2024-10-04T00:00:00Z",
+        "queue": "q",
+        "resource": "cpu",
+        "guarantee": "0",
+        "deserved": "8",
+        "capability": None,
+        "allocated": "3",
+        "requested": "9",
+        "waiting": "1",
+        "used": "500m",
+        "evictions": 1,
+    }

@@ -23,9 +23,11 @@ CHANGED: Final = (
 )
 """The condition of policies for specs and submitters: one of them was set or has changed."""
 
+SUBMITTER_TRUE: Final = f"(request.operation == 'UPDATE' ? {_NEW} == {_OLD} : {_NEW}.orValue({_USER}) == {_USER})"
+
 SUBMITTER_KEPT: Final = Validation(
     "`pyroclast.dev/submitted-by` is the user of the request, and is not changed",
-    f"{_OURS} || (request.operation == 'UPDATE' ? {_NEW} == {_OLD} : {_NEW}.orValue({_USER}) == {_USER})",
+    f"{_OURS} || {SUBMITTER_TRUE}",
     (
         f"metadata.annotations[{keys.SUBMITTED_BY}]: Forbidden: it tells who submitted this: it is written when that is created, "
         "and nobody may change it"

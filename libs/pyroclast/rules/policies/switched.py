@@ -13,6 +13,7 @@ from typing import Any, Final
 from pyroclast.api import keys
 from pyroclast.api.types import COMMANDS, JOBS, POD_GROUPS, PODS, QUEUES
 from pyroclast.rules.policies.model import MutatingPolicy, Mutation, rule_for, with_binding
+from pyroclast.rules.policies.submitters import SUBMITTER_TRUE
 
 _TARGET: Final = "object.?target.?{0}.orValue('')"
 _MARK: Final = f"metadata.?annotations[?'{keys.AUTHORIZED_FOR}']"
@@ -58,6 +59,7 @@ def commands_manifests(*, namespace: str, release: str) -> list[dict[str, Any]]:
             f"request.operation == 'UPDATE' || object.{_MARK}.orValue({_WANTED}) == {_WANTED}",
             f"metadata.annotations[{keys.AUTHORIZED_FOR}]: only admission writes it",
         ),
+        (SUBMITTER_TRUE, f"metadata.annotations[{keys.SUBMITTED_BY}]: it is the user of the request, and is not changed"),
         (f"request.operation != 'UPDATE' || ({_SAME})", "the action, target and authorization of a Command cannot be changed"),
     ]
     policy = {

@@ -285,6 +285,19 @@ class EvictionRecord(Record, frozen=True, kw_only=True):
     jobs: int
 
 
+class ActionRecord(Record, frozen=True, kw_only=True):
+    """Something that was done to a Job or a queue. `user`: null where nobody knows who did it."""
+
+    at: str
+    user: str | None
+    verb: str
+    kind: str
+    namespace: str | None
+    name: str
+    uid: str
+    message: str | None
+
+
 class QueueSeries(Record, frozen=True, kw_only=True):
     """The mean amounts of a queue in a minute, an hour or a day; null where nothing is known, and for no `capability`."""
 
@@ -377,6 +390,7 @@ LISTS: Final[Mapping[str, type[Record]]] = {
             WaitRecord,
             EstimateRecord,
             EvictionRecord,
+            ActionRecord,
             QueueSeries,
             NodeSeries,
             QueueBudget,

@@ -1,4 +1,4 @@
-"""What queues had by hour and by day, their measured use by minute, and the versions in which objects were gone.
+"""What queues had and their settings, Commands, measured use by minute, and the versions in which objects were gone.
 
 All rows are kept. The hours before the migration have no means, because only hours that are added up again get them. Deleted
 objects were gone in the last version that was seen of them. Of pods, it is not known.
@@ -18,6 +18,10 @@ depends_on = None
 
 _NUMBERS: Final = ("samples", "guarantee", "deserved", "allocated", "requested", "waiting", "capability", "evictions")
 _REMOVED: Final = ("jobs", "composites", "owners")
+_STATES: Final = {
+    "queue_settings": (("cluster", "uid", "at"), ("name", "settings")),
+    "commands": (("cluster", "uid"), ("namespace", "kind", "name", "target", "action", "submitted_by", "message", "at")),
+}
 _TABLES: Final = {"queue_hours": "hour", "queue_days": "day"}
 
 
@@ -27,10 +31,16 @@ def upgrade() -> None:
     for table, time in _TABLES.items():
         keys = ("cluster", time, "queue", "resource")
         columns = [sa.Column(name, sa.BigInteger() if name == time else sa.Text(), nullable=False) for name in keys]
-        others = [sa.Column(name, sa.BigInteger()) for name in _NUMBERS]
-        op.create_table(table, *columns, *others, sa.PrimaryKeyConstraint(*keys))
+        numbers = [sa.Column(name, sa.BigInteger()) for name in _NUMBERS]
+        op.create_table(table, *columns, *numbers, sa.PrimaryKeyConstraint(*keys))
     op.add_column("pods", sa.Column("removed", sa.BigInteger()))
     op.add_column("pods", sa.Column("gone", sa.BigInteger()))
+    for table, (keyed_names, others) in _STATES.items():
+        keyed = [sa.Column(name, sa.BigInteger() if name == "at" else sa.Text(), nullable=False) for name in keyed_names]
+        version = sa.Column("version", sa.BigInteger(), nullable=False)
+        rest = [sa.Column(name, sa.BigInteger() if name == "at" else sa.Text()) for name in others]
+        op.create_table(table, *keyed, version, *rest, sa.PrimaryKeyConstraint(*keyed_names))
+    op.create_index("commands_by_time", "commands", ["cluster", "at"])
     for table in _REMOVED:
         op.add_column(table, sa.Column("gone", sa.BigInteger()))
         op.execute(f"UPDATE {table} SET gone = version WHERE removed IS NOT NULL")  # noqa: S608 - our own names
@@ -41,6 +51,6 @@ def downgrade() -> None:
     for table in (*_REMOVED, "pods"):
         op.drop_column(table, "gone")
     op.drop_column("pods", "removed")
-    for table in _TABLES:
+    for table in (*_TABLES, *_STATES):
         op.drop_table(table)
     op.drop_column("queue_minutes", "used")
