@@ -85,6 +85,7 @@ class JobActions:
                 return await self._carry_out_on_pods(facts, memory, effect)
             case PreparePlugins():
                 await self._plugins.prepare(job, memory)
+                memory.prepared_at = facts.now
             case RemovePlugins():
                 await self._plugins.remove(job, memory)
             case CreateGroup(manifest):

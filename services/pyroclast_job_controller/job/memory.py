@@ -60,6 +60,7 @@ class JobMemory(Memory):
     successes_of: tuple[int, int] = (0, 0)
     """The version and the number of restarts of the Job to which `successes` apply."""
     prepared: int = 0
+    prepared_at: float = 0.0
     removed: bool = False
     additions: Additions | None = None
     carried: Inherited | None = None
@@ -121,6 +122,7 @@ class JobMemory(Memory):
             self.prepared,
             self.removed,
             self.armed,
+            self.prepared_at,
             self.refused,
             additions=self.additions,
             successes=tuple(self.successes),

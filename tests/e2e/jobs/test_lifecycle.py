@@ -195,3 +195,14 @@ def test_scaling_updates_the_ssh_config_and_keeps_the_keys(cluster: Cluster, nam
     after = cluster.get("secret", "mpi-ssh", "-n", namespace)["data"]
     assert after["config"] != before["config"]
     assert {**after, "config": ""} == {**before, "config": ""}
+
+
+def test_deleted_secret_of_a_running_job_is_made_again_when_a_pod_waits_for_it(cluster: Cluster, namespace: str) -> None:
+    manifest = job("keys", command=["sleep", "600"], plugins={"ssh": []})
+    cluster.create(manifest, namespace)
+    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.running}=1", "vcjob/keys", "--timeout=60s")
+    (secret,) = cluster.get("secrets", "-n", namespace)["items"]
+    cluster.kubectl("delete", "secret", "-n", namespace, secret["metadata"]["name"])
+    cluster.kubectl("delete", "pod", "-n", namespace, "keys-worker-0", "--grace-period=0")
+    cluster.kubectl("wait", "-n", namespace, "--for=create", f"secret/{secret['metadata']['name']}", "--timeout=80s")
+    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.phase}=Running", "pod/keys-worker-0", "--timeout=60s")

@@ -821,3 +821,29 @@ def test_a_job_ends_when_its_program_no_longer_renews_it():
         assert (state.phase, state.reason) == (P.TERMINATING, "DriverGone")
     assert at(NOW + 100, P.COMPLETED).order is None
     assert at(NOW + 1e6, until="soon").order is None
+
+
+@pytest.mark.parametrize(
+    ("bound", "looked", "now", "want"),
+    [
+        pytest.param(NOW, NOW - 5, NOW + 29, False, id="a-container-needs-a-moment-to-start"),
+        pytest.param(NOW, NOW - 5, NOW + 31, True, id="stuck"),
+        pytest.param(NOW, 0.0, NOW + 31, True, id="after-a-restart-of-the-controller"),
+        pytest.param(NOW, NOW + 31, NOW + 80, False, id="looked-a-while-ago"),
+        pytest.param(NOW, NOW + 31, NOW + 93, True, id="the-pauses-double"),
+    ],
+)
+def test_plugin_objects_are_looked_for_while_a_pod_waits_on_its_node(bound, looked, now, want):
+    marks = {"plugin-ssh": "ssh"}
+    owner = job(phase=P.PENDING, plugins={"ssh": []}, status={"controlledResources": marks})
+    condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": format_time(bound)}
+    member = pod(owner, "a-0", WAIT)
+    status = decode({"phase": "Pending", "conditions": [condition]}, records.pods.PodStatus)
+    stuck = msgspec.structs.replace(member, spec=msgspec.structs.replace(member.spec, node_name="node"), status=status)
+    memory = Remembered(prepared=1, prepared_at=looked)
+    decision = decide(facts(owner, stuck, marks=marks, memory=memory, now=now))
+    assert (PreparePlugins in kinds(decision)) is want
+    if not want:
+        assert decision.recheck_at is not None
+        again = decide(facts(owner, stuck, marks=marks, memory=memory, now=decision.recheck_at))
+        assert PreparePlugins in kinds(again)

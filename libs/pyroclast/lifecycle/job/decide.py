@@ -92,6 +92,7 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
     times += run_time.due(facts)
     times += [at] if (at := arrays.replacement_at(facts)) is not None and step.conclusive else []
     times += [asked + seating.ANSWER_SECONDS] if asked is not None and not _is_late(facts) else []
+    times += [due] if (due := preparation.examined_at(facts)) is not None and due > facts.now else []
     times += [facts.now] if holds.is_released_by(facts, following) else []
     cause = pending.answer.cause if pending.answer else None
     return JobDecision(

@@ -44,6 +44,8 @@ class Remembered:
     """Whether the plugin objects were deleted and not created again."""
     armed: tuple[Response, ...] = ()
     """The delayed responses of the last decision."""
+    prepared_at: float = 0.0
+    """When this controller last created or compared the plugin objects, in seconds since the epoch; 0 when it did not."""
     refused: str = ""
     """Why the API server or the controller refused the last effects for the Job; empty when they were not refused."""
     held: bool = False

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from pyroclast.api import keys
-from pyroclast.api.records import Job, JobVolume
+from pyroclast.api.enums import PodPhase
+from pyroclast.api.records import Job, JobVolume, Pod
 from pyroclast.api.types import JOBS
 from pyroclast.lifecycle.effects import (
     AnnotateJob,
@@ -24,13 +25,18 @@ from pyroclast.lifecycle.effects import (
 from pyroclast.lifecycle.gang import podgroups, pods
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.merging import controller_reference
+from pyroclast.lifecycle.times import parse_time
+
+STUCK_SECONDS: Final = 30.0
+"""Longer than the creation of a container takes, if its image is on the node."""
 
 
 def preparations(facts: JobFacts) -> Iterator[Effect]:
     """Yield the effects that create or update the prepared objects, in order; nothing when all objects are up to date."""
     if forwards(facts) and facts.job.metadata.annotations.get(keys.JOB_FORWARDING) != "true":
         yield AnnotateJob({keys.JOB_FORWARDING: "true"})
-    if not is_prepared(facts):
+    due = examined_at(facts)
+    if not is_prepared(facts) or (due is not None and facts.now >= due):
         yield PreparePlugins()
     claims = examine(facts.job, facts.claims)
     if claims.unnamed:
@@ -47,6 +53,29 @@ def is_prepared(facts: JobFacts) -> bool:
     status = facts.job.status
     marked = all(key in status.controlled_resources for key in facts.marks) and not facts.memory.removed
     return marked and status.observed_generation == facts.job.metadata.generation
+
+
+def examined_at(facts: JobFacts) -> float | None:
+    """Return when to look for plugin objects that somebody has deleted; None while no pod waits on its node for them.
+
+    A pod without its Secret or ConfigMap stays Pending on its node. So the controller looks when a pod has been there for
+    `STUCK_SECONDS`, and then after pauses that double, because a pod may wait for something else, such as its image.
+    """
+    waiting = [_bound_at(pod) for pod in facts.pods.by_name.values() if _waits_on_its_node(pod)] if facts.marks else []
+    if not waiting:
+        return None
+    since, looked = min(waiting), facts.memory.prepared_at
+    return max(since, looked + max(0.0, looked - since)) + STUCK_SECONDS
+
+
+def _waits_on_its_node(pod: Pod) -> bool:
+    return bool(pod.spec.node_name) and pod.status.phase is PodPhase.PENDING and not pod.metadata.is_terminating
+
+
+def _bound_at(pod: Pod) -> float:
+    bound = (each.last_transition_time for each in pod.status.conditions if each.type == "PodScheduled" and each.status == "True")
+    text = next(bound, None) or pod.metadata.creation_timestamp
+    return parse_time(text) if text else 0.0
 
 
 def obstacle(facts: JobFacts) -> str:
