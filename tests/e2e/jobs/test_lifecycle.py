@@ -198,8 +198,10 @@ def test_scaling_updates_the_ssh_config_and_keeps_the_keys(cluster: Cluster, nam
 
 
 def test_deleted_secret_of_a_running_job_is_made_again_when_a_pod_waits_for_it(cluster: Cluster, namespace: str) -> None:
-    manifest = job("keys", command=["sleep", "600"], plugins={"ssh": []})
-    cluster.create(manifest, namespace)
+    manifest = json.loads(job("keys", command=["sleep", "600"], plugins={"ssh": []}))
+    # longer than the nodes remember a Secret
+    manifest["spec"]["tasks"][0]["template"]["metadata"] = {"annotations": {"nodes.pyroclast.dev/start-delay": "3s"}}
+    cluster.create(json.dumps(manifest), namespace)
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.running}=1", "vcjob/keys", "--timeout=60s")
     (secret,) = cluster.get("secrets", "-n", namespace)["items"]
     cluster.kubectl("delete", "secret", "-n", namespace, secret["metadata"]["name"])
