@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +14,9 @@ from typing import Any, Final
 import orjson
 import yaml
 
+from pyroclast.api.keys import FORCE_DELETE
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, Key, ResourceType
-from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.basics.errors import Forbidden, KubeError
 from pyroclast.views.jobs import phase_of
 from pyroclast.views.readable import age
 from pyroclast_cli.compatible.commands import required_key
@@ -93,18 +95,28 @@ async def _delete(context: Context, *, kind: _Kind) -> None:
     if not context.text("file"):
         key = required_key(context, f"{kind.noun} name must be specified")
         await context.client.get(kind.resource, key)
-        await context.client.delete(kind.resource, key)
+        await _remove(context, kind, key)
         context.say(f"Deleted {kind.resource.kind}: {key}")
         return
     for document in _documents(context.text("file")):
         metadata = document.get("metadata") or {}
         key = Key(metadata.get("namespace") or "default", metadata.get("name") or "")
         try:
-            await context.client.delete(kind.resource, key)
+            await _remove(context, kind, key)
         except KubeError as error:
             context.say(f"Failed to delete {kind.resource.kind}: {text_of(error)}")
         else:
             context.say(f"Deleted {kind.resource.kind}: {key}")
+
+
+async def _remove(context: Context, kind: _Kind, key: Key) -> None:
+    """Delete the object, also a flow that runs or a template in use, as Volcano's command does."""
+    from pyroclast.kube.http.client import PatchKind  # noqa: PLC0415 - only commands with a cluster need it
+
+    allowed = {"metadata": {"annotations": {FORCE_DELETE: "true"}}}
+    with contextlib.suppress(Forbidden):  # who may only delete gets the answer of admission
+        await context.client.patch(kind.resource, key, allowed, PatchKind.MERGE)
+    await context.client.delete(kind.resource, key)
 
 
 async def _describe(context: Context, *, kind: _Kind) -> None:

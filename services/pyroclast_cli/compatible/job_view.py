@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client  # only imported at run time by commands that need a cluster
 
 
+_META: Final = 19  # the width of the labels of Metadata and Spec
 LEVELS: Final = ("", "  ", "    ", "      ", "        ", "          ")
 _OF_ARRAYS: Final = (
     ("Indexes", "indexes"),
@@ -69,17 +70,17 @@ def job_lines(job: Mapping[str, Any], *, with_conditions: bool) -> list[str]:
         "API Version:\t",
         "Kind:       \t",
         "Metadata:",
-        _line(1, "Creation Timestamp", _go_time(metadata.get("creationTimestamp"))),
-        _line(1, "Generate Name", metadata.get("generateName", "")),
-        _line(1, "Generation", metadata.get("generation", 0)),
-        _line(1, "Resource Version", metadata.get("resourceVersion", "")),
-        _line(1, "UID", metadata.get("uid", "")),
+        _line(1, "Creation Timestamp", _go_time(metadata.get("creationTimestamp")), _META),
+        _line(1, "Generate Name", metadata.get("generateName", ""), _META),
+        _line(1, "Generation", metadata.get("generation", 0), _META),
+        _line(1, "Resource Version", metadata.get("resourceVersion", ""), _META),
+        _line(1, "UID", metadata.get("uid", ""), _META),
         "Spec:",
-        _line(1, "Min Available", spec.get("minAvailable", 0)),
+        _line(1, "Min Available", spec.get("minAvailable", 0), _META),
         "  Plugins:",
         _line(2, "Env", _words(plugins.get("env"))),
         _line(2, "Ssh", _words(plugins.get("ssh"))),
-        _line(1, "Scheduler Name", spec.get("schedulerName", "")),
+        _line(1, "Scheduler Name", spec.get("schedulerName", ""), _META),
         "  Tasks:",
     ]
     for task in spec.get("tasks") or ():
@@ -98,7 +99,7 @@ def _task_lines(task: Mapping[str, Any]) -> list[str]:
         "    Template:",
         "      Metadata:",
         "        Annotations:",
-        *(_line(5, label, annotations.get(name, "")) for label, name in CONTAINER_ANNOTATIONS),
+        *(_line(5, label, annotations.get(name, ""), 44) for label, name in CONTAINER_ANNOTATIONS),
         _line(4, "Creation Timestamp", _go_time(metadata.get("creationTimestamp"))),
         "      Spec:",
         "        Containers:",
@@ -106,36 +107,37 @@ def _task_lines(task: Mapping[str, Any]) -> list[str]:
     for container in spec.get("containers") or ():
         lines += _container_lines(container)
     lines.append("        Image Pull Secrets:")
-    lines += [f"          Name:\t{each.get('name', '')}" for each in spec.get("imagePullSecrets") or ()]
-    return [*lines, _line(4, "Restart Policy", spec.get("restartPolicy", ""))]
+    lines += [f"          Name:     \t{each.get('name', '')}" for each in spec.get("imagePullSecrets") or ()]
+    return [*lines, _line(4, "Restart Policy", spec.get("restartPolicy", ""), 18)]
 
 
 def _container_lines(container: Mapping[str, Any]) -> list[str]:
     resources = container.get("resources") or {}
     lines = ["          Command:", *(f"            {word}" for word in container.get("command") or ())]
-    lines += [_line(5, "Image", container.get("image", "")), _line(5, "Name", container.get("name", "")), "          Ports:"]
+    lines += [_line(5, "Image", container.get("image", "")), _line(5, "Name", container.get("name", ""), 6), "          Ports:"]
     for port in container.get("ports") or ():
-        lines += [f"            Container Port:\t{port.get('containerPort', 0)}", f"            Name:\t{port.get('name', '')}"]
+        lines.append(f"            Container Port:\t{port.get('containerPort', 0)}")
+        lines.append(f"            Name:          \t{port.get('name', '')}")
     lines.append("          Resources:")
     for label, field in (("Limits", "limits"), ("Requests", "requests")):
         amounts = resources.get(field) or {}
         lines += [
             f"            {label}:",
-            f"              Cpu:\t{amounts.get('cpu', '0')}",
+            f"              Cpu:   \t{amounts.get('cpu', '0')}",
             f"              Memory:\t{amounts.get('memory', '0')}",
         ]
     return [*lines, _line(5, "Working Dir", container.get("workingDir", ""))]
 
 
 def _status_lines(status: Mapping[str, Any], *, with_conditions: bool) -> list[str]:
-    lines = ["Status:", *(_line(1, label, status[field]) for label, field in COUNTERS if status.get(field, 0) > 0)]
+    lines = ["Status:", *(_line(1, label, status[field], 14) for label, field in COUNTERS if status.get(field, 0) > 0)]
     lines += ["  State:", _line(2, "Phase", (status.get("state") or {}).get("phase", ""))]
     if status.get("controlledResources"):
         lines.append("  Controlled Resources:")
-        lines += [_line(2, name, value) for name, value in sorted(status["controlledResources"].items())]
+        lines += [f"    {name}: \t{value}" for name, value in sorted(status["controlledResources"].items())]
     if with_conditions and status.get("conditions"):
         lines += ["  Conditions:", "    Status\tTransitionTime"]
-        lines += [f"    {each.get('status', '')}\t{_go_time(each.get('lastTransitionTime'))}" for each in status["conditions"]]
+        lines += [f"    {each.get('status', '')} \t{_go_time(each.get('lastTransitionTime'))} " for each in status["conditions"]]
     return lines
 
 
@@ -170,8 +172,9 @@ def _pairs(label: str, pairs: Mapping[str, str] | None) -> list[str]:
     return [f"{label}\t{orjson.dumps(pairs, option=orjson.OPT_SORT_KEYS).decode() if pairs else '<none>'}"]
 
 
-def _line(level: int, label: str, value: object) -> str:
-    return f"{LEVELS[level]}{label}:\t{value}"
+def _line(level: int, label: str, value: object, width: int = 0) -> str:
+    """Return a line with its label and the colon padded to `width`, which is that of the longest label of its block."""
+    return f"{LEVELS[level]}{f'{label}:':<{width}}\t{value}"
 
 
 def _words(arguments: Sequence[str] | None) -> str:
