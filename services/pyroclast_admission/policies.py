@@ -13,6 +13,7 @@ from pyroclast.rules.policies.page import coverage_page
 from pyroclast.rules.policies.switched import commands_manifests, scheduler_manifests, seats_manifests
 
 SCHEDULER = '{{ default "volcano" .Values.custom.scheduler_name }}'
+SCHEDULERS = '{{ include "pyroclast.schedulers" . }}'
 JOB_PLUGINS = (
     '{{ range $i, $name := compact (splitList "," (nospace .Values.custom.job_plugins)) }}'
     '{{ if $i }}, {{ end }}"{{ $name }}"{{ end }}'
@@ -37,7 +38,7 @@ def files() -> dict[str, str]:
     """Return the content of each generated file, by its path from the root of the checkout."""
     exempt = (NAMESPACE, "kube-system")
     checks = validating_manifests(
-        schedulers=(SCHEDULER,),
+        schedulers=(SCHEDULERS,),
         job_plugins=("JOB_PLUGINS",),
         exempt=exempt,
         namespace=NAMESPACE,

@@ -24,6 +24,7 @@ from pyroclast.runtime.controllers import Controller, run_controllers, work_queu
 from pyroclast.runtime.fields import is_enabled
 from pyroclast.runtime.in_process.creation import exempt_namespaces, pods_checked
 from pyroclast.runtime.in_process.jobs import VALIDATE, JobCreator
+from pyroclast.runtime.leadership import ForeignWrites
 from pyroclast.runtime.service import Service
 from pyroclast_job_controller.caches import Caches, Shared
 from pyroclast_job_controller.colocations import ColocationController
@@ -159,6 +160,7 @@ def make_shared(service: Service, client: Client, recorder: EventRecorder, setti
         Caches(client, clock, schedulers),
         ControllerMetrics(service.metrics),
         SchedulerLeases(client),
+        foreign=ForeignWrites(client.now),
     )
 
 

@@ -195,3 +195,17 @@ subjects:
 {{- define "pyroclast.injectsAuthority" -}}
 {{- if or (eq .Values.webhook.certificates "self-signed") (not (hasKey .Values.webhook.annotations "cert-manager.io/inject-ca-from")) }}yes{{ end }}
 {{- end }}
+
+{{/* The names of our scheduler, as a list in CEL or in a program has them between its first and its last quote. */}}
+{{- define "pyroclast.schedulers" -}}
+{{- prepend .Values.custom.further_scheduler_names (default "volcano" .Values.custom.scheduler_name) | join "', '" }}
+{{- end }}
+
+{{/* The flags that name our scheduler, as a YAML list; empty for the default. */}}
+{{- define "pyroclast.schedulerFlags" -}}
+{{- if or .Values.custom.scheduler_name .Values.custom.further_scheduler_names }}
+{{- range prepend .Values.custom.further_scheduler_names (default "volcano" .Values.custom.scheduler_name) }}
+- --scheduler-name={{ . }}
+{{- end }}
+{{- end }}
+{{- end }}

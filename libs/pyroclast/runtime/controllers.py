@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from pyroclast.kube.lease.shards import Shards
 from pyroclast.kube.workqueue.queue import run_workers
 from pyroclast.kube.workqueue.rejections import Refusals
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast.runtime.leadership import lead
+from pyroclast.runtime.leadership import ForeignWrites, lead
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.settings import LeaderElectionSettings
 
@@ -31,6 +31,7 @@ class ControllerContext:
     """The objects that all controllers of a process share.
 
     `now`: returns seconds since the epoch by the clock of the API server. `clock`: returns seconds of a monotonic clock.
+    `foreign`: what the controllers notice of another program that does the same work.
     """
 
     client: Client
@@ -38,6 +39,7 @@ class ControllerContext:
     shards: Shards
     now: Callable[[], float]
     clock: Callable[[], float]
+    foreign: ForeignWrites | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +81,9 @@ def run_controllers(
     """Run the controllers while this process leads. The caller has already read the objects that they watch."""
     for controller in controllers:
         service.add_check(f"work-{controller.name}", partial(stuck, controller))
-    service.spawn(
-        "leading", lead(context.client, settings, partial(work, context, controllers), context.recorder, metrics=service.metrics)
-    )
+    run, metrics = partial(work, context, controllers), service.metrics
+    leading = lead(context.client, settings, run, context.recorder, metrics=metrics, foreign=context.foreign)
+    service.spawn("leading", leading)
 
 
 async def work(context: ControllerContext, controllers: Sequence[Controller], shard: int) -> None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import structlog
 
@@ -52,6 +53,48 @@ STANDS_ASIDE: Final = (
 )
 
 
+FOREIGN_MANAGERS: Final = frozenset({"vc-controller-manager", "vc-scheduler"})
+"""The field managers of Volcano's programs, which write the same statuses as ours."""
+
+FOREIGN_SECONDS: Final = 60.0
+"""Seconds for which a write of another program shows that it works, and after which its last writes before our start are old."""
+
+
+class ForeignWrites:
+    """Writes of another program to objects that only we should write, such as one that runs outside of the cluster.
+
+    A user cannot pretend them: only entries for the status count, which users may not write. `now`: seconds since the epoch by
+    the clock of the API server.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._since, self._seen, self._text = math.inf, -math.inf, ""
+        self.changed = asyncio.Event()
+
+    def begin(self) -> None:
+        """Begin to lead. A program that has just been stopped may still have written a moment ago."""
+        self._since = self._now() + (0.0 if self._text else FOREIGN_SECONDS)
+
+    def notice(self, about: str, metadata: Mapping[str, Any]) -> str:
+        """Look at the managed fields of the object `about` after our write. Return what is wrong; empty when nothing is."""
+        for entry in metadata.get("managedFields") or ():
+            manager, written = entry.get("manager"), entry.get("time")
+            if manager not in FOREIGN_MANAGERS or entry.get("subresource") != "status" or not written:
+                continue
+            if datetime.fromisoformat(written).timestamp() >= self._since:
+                self._seen = self._now()
+                self._text = f"{manager} wrote the status of {about} at {written}; stop it, or uninstall Pyroclast"
+                self.changed.set()
+                return self._text
+        return ""
+
+    @property
+    def holder(self) -> str:
+        """What the last write was; empty when it was a minute ago, or when there was none."""
+        return self._text if self._now() < self._seen + FOREIGN_SECONDS else ""
+
+
 class Scale(Wire, frozen=True, kw_only=True):
     """The wanted number of pods of a Deployment."""
 
@@ -80,15 +123,16 @@ class Predecessors:
         app: str = "",
         recorder: EventRecorder | None = None,
         metrics: CollectorRegistry | None = None,
+        foreign: ForeignWrites | None = None,
     ) -> None:
-        self._client = client
+        self._client, self._foreign = client, foreign
         self._leases = {key: Watcher(FREE_SECONDS) for key in leases}
         self._now = now
         self._said = ""
         self._recorder = recorder
         selector = f"app={app},app.kubernetes.io/name!=pyroclast"
         self._deployments = Informer(client, DEPLOYMENTS, Deployment, label_selector=selector) if app else None
-        self._changed = asyncio.Event()
+        self._changed = asyncio.Event() if foreign is None else foreign.changed
         self._tasks: list[asyncio.Task[None]] = []
         self._stands_aside = None
         if metrics is not None:
@@ -138,6 +182,8 @@ class Predecessors:
 
     async def _holder(self) -> str:
         """Return a description of a Deployment with replicas, or of a held Lease and its holder; empty when there is none."""
+        if self._foreign is not None and (text := self._foreign.holder):
+            return text
         for each in self._deployments.values() if self._deployments is not None else ():
             if each.spec.replicas:
                 text = f"Deployment {each.key} has {each.spec.replicas} replicas; scale it to 0, or uninstall Pyroclast"
@@ -237,12 +283,13 @@ async def lead(
     annotations: Mapping[str, str] | None = None,
     problem: Callable[[], tuple[str, str] | None] = lambda: None,
     metrics: CollectorRegistry | None = None,
+    foreign: ForeignWrites | None = None,
 ) -> None:
     """Run `work(shard)` for each shard whose Lease is held; without leader election, for all shards at once.
 
     If the settings name Leases or Deployments of other programs with the same task, this function waits until none of these
-    programs works. It stops when one works again. `annotations`, `problem`: what the holder says on the Leases, see
-    `Reports`. Raises LeaseLost: a Lease could not be renewed, or another program leads; `work` was cancelled.
+    programs works. It stops when one works again, also when `foreign` shows that. `annotations`, `problem`: what the holder says
+    on the Leases, see `Reports`. Raises LeaseLost: a Lease could not be renewed, or another program leads; `work` was cancelled.
     """
 
     async def elected(own: Client) -> None:
@@ -259,8 +306,10 @@ async def lead(
             await elected(own)
             return
         leases, app = settings.predecessors, settings.leader_elect_wait_for_app
-        async with Predecessors(own, leases, app=app, recorder=recorder, metrics=metrics) as predecessors:
+        async with Predecessors(own, leases, app=app, recorder=recorder, metrics=metrics, foreign=foreign) as predecessors:
             await predecessors.gone()
+            if foreign is not None:
+                foreign.begin()
             await _first_of(elected(own), predecessors.back())
 
 

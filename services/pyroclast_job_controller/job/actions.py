@@ -13,6 +13,7 @@ from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Job, JobStatus, Meta, PersistentVolumeClaim, PodGroup, reading
 from pyroclast.api.types import JOBS, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, Key
 from pyroclast.kube.basics.errors import AlreadyExists, ApiError, Conflict, NotFound
+from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.http.client import PatchKind
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.lifecycle.effects import (
@@ -69,6 +70,7 @@ class JobActions:
         natives: NativePublisher,
     ) -> None:
         self._client, self._caches, self._pods, self._plugins = shared.client, shared.caches, pods, plugins
+        self._foreign, self._recorder = shared.foreign, shared.recorder
         self._seats, self._admission, self._natives = seats, admission, natives
 
     async def carry_out(self, facts: JobFacts, memory: JobMemory, effect: Effect) -> bool:
@@ -150,6 +152,8 @@ class JobActions:
             "status": merge_patch(written(job.status), written(status)),
         }
         answer = await self._client.patch(JOBS, job.key, patch, PatchKind.MERGE, subresource="status")
+        if self._foreign is not None and (text := self._foreign.notice(f"Job {job.key}", answer["metadata"])):
+            self._recorder.event(Reference.of(job, JOBS), "Warning", "AnotherProgramWrites", text)
         # the write is rejected if the Job changed meanwhile, so only resourceVersion is new in the response
         version = msgspec.structs.replace(meta, resource_version=answer["metadata"]["resourceVersion"])
         self._caches.jobs.put(msgspec.structs.replace(job, metadata=version, status=status))

@@ -179,10 +179,10 @@ def review(
         answers: the result for each configuration, by file name and text.
         given: the arguments in Pyroclast's chart for each program, by module.
     """
-    main = _main_scheduler(inventory.programs)
+    main = _main_scheduler(inventory.programs)  # the other schedulers become further names of it
     return [
         *_unrecognised(inventory),
-        *(finding for program in inventory.programs for finding in _program(program, flags, given, main)),
+        *(finding for program in inventory.programs for finding in _program(program, flags, given, main, inventory)),
         *(_crd(name, versions, crds) for name, versions in sorted(inventory.crds.items())),
         *(
             Finding(
@@ -250,7 +250,7 @@ def chart_values(findings: Iterable[Finding]) -> dict[str, Any]:
     for name, content in (finding.value for finding in findings if finding.value is not None):
         section, _, key = name.partition(".")
         found = values.setdefault(section, {})
-        found[key] = [*found[key], *content] if name.endswith("_extra_args") and key in found else content
+        found[key] = [*found[key], *content] if isinstance(content, list) and key in found else content
     return values
 
 
@@ -270,12 +270,33 @@ def _unrecognised(inventory: Inventory) -> list[Finding]:
     ]
 
 
-def _main_scheduler(programs: Sequence[Program]) -> Key | None:
-    """Return the scheduler that ours replaces: the one with the name `volcano`, else the first one."""
+def _main_scheduler(programs: Sequence[Program]) -> Program | None:
+    """Return the scheduler whose settings ours takes over: the one with the name `volcano`, else the first one."""
     schedulers = sorted(
         (program for program in programs if program.name == SCHEDULER), key=lambda each: _names(each) != ["volcano"]
     )
-    return schedulers[0].key if schedulers else None
+    return schedulers[0] if schedulers else None
+
+
+def _further(program: Program, main: Program, inventory: Inventory) -> Finding:
+    """Return the finding for a further scheduler: ours serves its name too, if both have one configuration."""
+    part, name = program.kind.kind, str(program.key)
+    names = _names(program)
+    known = f"a further scheduler with the name {', '.join(names)}"
+    own = [word.partition("=")[0] for word in program.arguments if word.startswith("--scheduler-sharding-")]
+    if own or _configurations(program, inventory) != _configurations(main, inventory):
+        why = f"flags of its own ({', '.join(own)})" if own else f"another configuration than {main.key}"
+        detail = f"{known} and {why}, which one scheduler cannot have; see docs/reference/several-schedulers.md"
+        return Finding(part, name, Effect.LOST, detail)
+    detail = f"{known}: our scheduler serves this name too, by custom.further_scheduler_names of the chart"
+    return Finding(part, name, Effect.REPLACED, detail, ("custom.further_scheduler_names", names))
+
+
+def _configurations(scheduler: Program, inventory: Inventory) -> list[str]:
+    """Return the texts that the pods of a scheduler mount as its configuration."""
+    sources = ((volume.get("configMap") or {}).get("name") for volume in scheduler.pod.get("volumes") or ())
+    keys = ((Key(scheduler.key.namespace, name), SCHEDULER_FILE) for name in sources if name)
+    return sorted(inventory.configurations[key] for key in keys if key in inventory.configurations)
 
 
 def _names(scheduler: Program) -> list[str]:
@@ -285,7 +306,11 @@ def _names(scheduler: Program) -> list[str]:
 
 
 def _program(
-    program: Program, flags: Mapping[str, Mapping[str, str]], given: Mapping[str, Collection[str]], main: Key | None
+    program: Program,
+    flags: Mapping[str, Mapping[str, str]],
+    given: Mapping[str, Collection[str]],
+    main: Program | None,
+    inventory: Inventory,
 ) -> list[Finding]:
     part, name = program.kind.kind, str(program.key)
     if program.name == AGENT:
@@ -298,12 +323,8 @@ def _program(
     if program.kind == DAEMON_SETS:
         detail = f"{program.image} runs on each node, which the takeover cannot stop: delete it, or run it as a Deployment"
         return [Finding(part, name, Effect.LOST, detail)]
-    if program.name == SCHEDULER and program.key != main:
-        detail = (
-            f"a further scheduler with the name {', '.join(_names(program))}; one installation replaces {main} alone,"
-            " and pods with this name would wait for ever. See docs/reference/several-schedulers.md"
-        )
-        return [Finding(part, name, Effect.LOST, detail)]
+    if program.name == SCHEDULER and main is not None and program.key != main.key:
+        return [_further(program, main, inventory)]
     detail = f"{program.image}, {program.replicas} replicas: {module} does its work"
     words = sorted({word for word in program.arguments if word.startswith("-")})
     return [

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from pyroclast.kube.lease.record import micro_time
+from tests.e2e.faults.test_faults import pods_created_twice
 from tests.e2e.jobs.test_first_light import job, phase_of
-from tests.e2e.support.cluster import Cluster, running, wait_until
+from tests.e2e.jobs.test_lifecycle import command
+from tests.e2e.support.cluster import Cluster, KubectlError, running, wait_until
 
 APPS = ("volcano-controller", "volcano-scheduler")
 NAMES = ("vc-controller-manager", "volcano")
@@ -76,3 +78,80 @@ def test_services_stand_by_while_volcano_renews_its_leases_and_take_over_afterwa
 
 def waits(cluster: Cluster, service: str) -> bool:
     return "leading.waits_for_another" in cluster.log(service)
+
+
+class SecondOwner:
+    """What Volcano's controllers do while their Deployment has replicas: they delete a Command, then carry it out."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self.cluster, self.namespace = cluster, namespace
+        self.carried_out: list[str] = []
+        self.works, self.stops = threading.Event(), threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self) -> None:
+        while not self.stops.wait(0.2):
+            for command in (
+                self.cluster.get("commands.bus.volcano.sh", "-n", self.namespace)["items"] if self.works.is_set() else ()
+            ):
+                try:
+                    self.cluster.kubectl("delete", "commands.bus.volcano.sh", command["metadata"]["name"], "-n", self.namespace)
+                except KubectlError:
+                    continue  # the other side was faster, and carries it out
+                self.carried_out.append(command["metadata"]["uid"])
+
+    def scale(self, replicas: int) -> None:
+        """As `kubectl scale`: the program begins a moment after its pod is wanted, and has ended when it is not there any more."""
+        if not replicas:
+            self.works.clear()
+        self.cluster.kubectl("apply", "-f", "-", stdin=deployment(APPS[0], replicas))
+        time.sleep(1.0)  # the start of a pod
+        if replicas:
+            self.works.set()
+
+
+@pytest.mark.timeout(600)
+def test_beside_a_second_owner_every_command_and_every_start_happens_once(
+    control_plane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a minute, with leader election off on both sides, Volcano is scaled up and down again by somebody."""
+    monkeypatch.setenv("PYROCLAST_LEADER_ELECT", "false")
+    with running(control_plane, tmp_path, nodes=4) as cluster:
+        cluster.make_namespace("volcano-system")
+        cluster.make_namespace("team")
+        other = SecondOwner(cluster, "team")
+        other.thread.start()
+        commands: dict[str, str] = {}
+        try:
+            begin, number = time.monotonic(), 0
+            while time.monotonic() < begin + 60:
+                other.scale(replicas=number // 4 % 2)
+                cluster.create(job(f"job-{number}", command=["sleep", "600"], cpu="10m"), "team")
+                for found in cluster.get("vcjob", "-n", "team")["items"]:
+                    name = found["metadata"]["name"]
+                    if name not in commands and (found.get("status") or {}).get("state", {}).get("phase") == "Running":
+                        (made,) = cluster.create(command("AbortJob", found), "team")
+                        commands[name] = made["metadata"]["uid"]
+                number += 1
+            other.scale(0)
+            wait_until(lambda: not cluster.get("commands.bus.volcano.sh", "-n", "team")["items"], "an owner for each Command")
+            jobs = {each["metadata"]["name"]: each for each in cluster.get("vcjob", "-n", "team")["items"]}
+            wait_until(lambda: all(started(cluster, name) for name in jobs), "the start of each Job")
+        finally:
+            other.stops.set()
+            other.thread.join()
+        ours = {name for name, uid in commands.items() if last_command(cluster, name) == uid}
+        theirs = {name for name, uid in commands.items() if uid in other.carried_out}
+        assert ours | theirs == set(commands)
+        assert not ours & theirs
+        assert len(ours) > 3
+        assert len(theirs) > 3
+        assert pods_created_twice(cluster, "team") == []
+
+
+def started(cluster: Cluster, name: str) -> bool:
+    return phase_of(cluster, "team", name) in ("Running", "Aborting", "Aborted")
+
+
+def last_command(cluster: Cluster, name: str) -> str:
+    return str(cluster.get("vcjob", name, "-n", "team")["status"].get("lastCommand", ""))

@@ -13,8 +13,9 @@ from pyroclast.api.types import DEPLOYMENTS, Key
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.lease.lease import LeaseLost
+from pyroclast.lifecycle.times import parse_time
 from pyroclast.runtime import leadership
-from pyroclast.runtime.leadership import Predecessors
+from pyroclast.runtime.leadership import ForeignWrites, Predecessors
 from tests.unit.kube.fault_server import FaultServer, answer, status
 from tests.unit.running import running_server
 
@@ -97,3 +98,46 @@ async def test_a_deployment_with_replicas_is_waited_for_although_nobody_holds_a_
             await client.patch(DEPLOYMENTS, key, {"spec": {"replicas": 3}}, PatchKind.MERGE)
             with pytest.raises(LeaseLost, match="Deployment default/theirs has 3 replicas; scale it to 0"):
                 await back
+
+
+def fields(manager: str, written: str, subresource: str = "status") -> dict[str, Any]:
+    entry = {"manager": manager, "operation": "Update", "subresource": subresource, "time": written}
+    own = {"manager": "job-controller", "operation": "Update", "subresource": "status", "time": "2026-01-01T00:05:00Z"}
+    return {"managedFields": [own, entry]}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "is_sign"),
+    [
+        (fields("vc-controller-manager", "2026-01-01T00:02:00Z"), True),
+        (fields("vc-controller-manager", "2026-01-01T00:00:30Z"), False),
+        (fields("vc-controller-manager", "2026-01-01T00:02:00Z", ""), False),
+        (fields("kubectl", "2026-01-01T00:02:00Z"), False),
+        ({}, False),
+    ],
+    ids=["while we lead", "before it was stopped", "a field that users write", "somebody else", "a server without them"],
+)
+def test_a_status_that_volcano_wrote_while_we_lead_shows_that_it_works(metadata: dict[str, Any], is_sign: bool) -> None:
+    foreign = ForeignWrites(lambda: parse_time("2026-01-01T00:00:00Z"))
+    foreign.begin()
+    assert bool(foreign.notice("Job a/b", metadata)) is is_sign
+
+
+async def test_writes_of_another_program_are_waited_for_until_a_minute_after_the_last(client: Client) -> None:
+    now = parse_time("2026-01-01T00:00:00Z")
+    foreign = ForeignWrites(lambda: now)
+    async with asyncio.timeout(60), Predecessors(client, [], foreign=foreign) as watched:
+        await watched.gone()
+        foreign.begin()
+        back = asyncio.create_task(watched.back())
+        await asyncio.sleep(0)
+        assert "vc-controller-manager wrote the status of Job a/b" in foreign.notice(
+            "Job a/b", fields("vc-controller-manager", "2026-01-01T00:02:00Z")
+        )
+        with pytest.raises(LeaseLost, match="another program does our work: vc-controller-manager wrote"):
+            await back
+        waiting = asyncio.create_task(watched.gone())
+        await asyncio.sleep(0.1)
+        assert not waiting.done()
+        now += 61
+        await waiting

@@ -104,13 +104,34 @@ CASES = {
         ),
         [
             Finding(
-                *("StatefulSet", "volcano-system/a-second", Effect.LOST),
-                "a further scheduler with the name second; one installation replaces volcano-system/volcano-scheduler alone,"
-                " and pods with this name would wait for ever. See docs/reference/several-schedulers.md",
+                *("StatefulSet", "volcano-system/a-second", Effect.REPLACED),
+                "a further scheduler with the name second: our scheduler serves this name too,"
+                " by custom.further_scheduler_names of the chart",
+                ("custom.further_scheduler_names", ["second"]),
             ),
             Finding(
                 *("DaemonSet", "volcano-system/agent", Effect.KEPT),
                 "goes on as it is until you uninstall Volcano's chart; Pyroclast has no agent on nodes",
+            ),
+            REPLACED,
+        ],
+    ),
+    "a second scheduler that shards nodes": Case(
+        Inventory(
+            programs=(
+                Program(
+                    *(SECOND, "vc-scheduler", "a/vc-scheduler", 1),
+                    ("--scheduler-name=second", "--scheduler-sharding-mode=hard"),
+                    STATEFUL_SETS,
+                ),
+                MAIN,
+            )
+        ),
+        [
+            Finding(
+                *("StatefulSet", "volcano-system/a-second", Effect.LOST),
+                "a further scheduler with the name second and flags of its own (--scheduler-sharding-mode), which one scheduler"
+                " cannot have; see docs/reference/several-schedulers.md",
             ),
             REPLACED,
         ],
