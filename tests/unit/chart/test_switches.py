@@ -324,6 +324,19 @@ def test_namespace_scheduler_policy_is_rendered_only_when_enabled(helm, tmp_path
         assert "kube-system" in exempt["values"]
 
 
+def test_further_scheduler_names_reach_each_program_and_the_policies(helm, tmp_path):
+    workloads, documents = made(helm, tmp_path, {"custom": {"further_scheduler_names": ["second"], "vap_enable": True}})
+    for program in ("admission", "controller", "jobflow", "scheduler"):
+        (container,) = workloads[program]["spec"]["template"]["spec"]["containers"]
+        names = [word for word in container["args"] if word.startswith("--scheduler-name=")]
+        assert names == ["--scheduler-name=volcano", "--scheduler-name=second"], program
+    (container,) = workloads["recorder"]["spec"]["template"]["spec"]["containers"]
+    assert "--schedulers=volcano,second" in container["args"]
+    policies = str(of_kind(documents, "ValidatingAdmissionPolicy"))
+    assert policies.count("in ['', 'volcano', 'second']") == 2
+    assert "in ['volcano', 'second']" in str(of_kind(documents, "ValidatingWebhookConfiguration"))
+
+
 def test_there_is_a_test_of_every_value():
     """Those of the tables, and those that other tests set by their names."""
     known = {path for path, *_ in of_programs()} | set(SETTINGS) | set(DEFAULTS)

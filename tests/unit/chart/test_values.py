@@ -449,6 +449,8 @@ def test_board_mounts_the_configured_session_secret_as_its_key(helm):
         ("basic.admission_secret_name=", False),
         ("custom.scheduler_name=a'] || true || 'b' in ['", False),
         ("custom.scheduler_name=other.example", True),
+        ("custom.further_scheduler_names={a'] || true || 'b' in ['}", False),
+        ("custom.further_scheduler_names={other.example}", True),
         ("custom.scheduler_lease_name=a: b", False),
         ("custom.job_plugins=a'", False),
         ("basic.scheduler_image_digest=sha256:1", False),

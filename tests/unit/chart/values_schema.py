@@ -80,6 +80,7 @@ LIMITS = [
     (r"basic\.image_pull_secret|webhook\.clientCaSecret", _OPTIONAL_NAME),
     (r"custom\.\w+_(secret|lease_name|class_name|class|sharding_name|device_config)", _OPTIONAL_NAME),
     (r"custom\.(scheduler_name|wait_for_volcano_in|recorder_storage_class|board_ingress_host)", _OPTIONAL_NAME),
+    (r"custom\.further_scheduler_names", {"type": "array", "items": {"type": "string", "pattern": f"^{_NAME}$"}}),
     (r"custom\.(job_plugins|controller_enabled_controllers|ignored_provisioners)", _NAMES),
     (r"custom\.(\w+_labels|\w+_podLabels)|monitoring\.\w*[lL]abels", _LABELS),
     (r"custom\.bind_address", {"type": ["string", "null"], "pattern": r"^[][$()0-9A-Za-z_.:%-]*$"}),
