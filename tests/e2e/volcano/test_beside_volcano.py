@@ -90,18 +90,17 @@ class SecondOwner:
         self.thread = threading.Thread(target=self.run)
 
     def run(self) -> None:
+        kind = "commands.bus.volcano.sh"
         while not self.stops.wait(0.2):
-            for command in (
-                self.cluster.get("commands.bus.volcano.sh", "-n", self.namespace)["items"] if self.works.is_set() else ()
-            ):
+            for each in self.cluster.get(kind, "-n", self.namespace)["items"] if self.works.is_set() else ():
                 try:
-                    self.cluster.kubectl("delete", "commands.bus.volcano.sh", command["metadata"]["name"], "-n", self.namespace)
+                    self.cluster.kubectl("delete", kind, each["metadata"]["name"], "-n", self.namespace)
                 except KubectlError:
                     continue  # the other side was faster, and carries it out
-                self.carried_out.append(command["metadata"]["uid"])
+                self.carried_out.append(each["metadata"]["uid"])
 
     def scale(self, replicas: int) -> None:
-        """As `kubectl scale`: the program begins a moment after its pod is wanted, and has ended when it is not there any more."""
+        """As `kubectl scale`: the program begins a moment after its pod is wanted, and has ended when none is."""
         if not replicas:
             self.works.clear()
         self.cluster.kubectl("apply", "-f", "-", stdin=deployment(APPS[0], replicas))
