@@ -114,7 +114,7 @@ _BEGIN: Final = "int({0}.split('-')[0])"
 _END: Final = "int({0}.split(':')[0].split('-')[{0}.contains('-') ? 1 : 0])"
 _STEP: Final = "({0}.contains(':') ? int({0}.split(':')[1]) : 1)"
 _NUMBER: Final = f"{_PARTS}.map(r, ({_END.format('r')} - {_BEGIN.format('r')}) / {_STEP.format('r')} + 1).sum()"
-_AT_ONCE: Final = f"(has(t.array) ? [t.array.?maxParallel.orValue(2147483647), {_NUMBER}].min() : t.?replicas.orValue(0))"
+_AT_ONCE: Final = f"(has(t.array) ? [int(t.array.?maxParallel.orValue(2147483647)), {_NUMBER}].min() : t.?replicas.orValue(0))"
 """How many pods of task `t` may exist at the same time."""
 _WITHIN = f"t.?minAvailable.orValue(0) <= {_AT_ONCE}"
 _ASCENDING: Final = (
