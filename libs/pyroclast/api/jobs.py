@@ -335,6 +335,8 @@ class AfterJob(WireModel):
     """Its phase: Running, Completed, Failed or Terminated; absent when it has not started."""
     gone: bool | None = None
     """Whether the earlier Job was deleted."""
+    indexes: str | None = None
+    """The indexes of its array that have reached the condition, such as `0-4,7`; only with `index: same`."""
 
 
 class AfterStatus(WireModel):

@@ -25,7 +25,7 @@ def states(caches: Caches, job: Job) -> tuple[tuple[AfterJob, ...] | None, ...]:
     return tuple(
         None
         if entry.kind is AfterKind.BATCH_JOB and not caches.batch_jobs.has_synced
-        else tuple(after.state_of(each) for each in _existing(caches, job, entry))
+        else tuple(after.state_of(each, entry) for each in _existing(caches, job, entry))
         for entry in job.spec.after
     )
 
@@ -91,4 +91,5 @@ def waiting_for(caches: Caches, kind: AfterKind, earlier: Job | BatchJob) -> Ite
 
 
 def _facts(job: Job | BatchJob) -> tuple[object, ...]:
-    return job.metadata.uid, after.phase_of(job), job.metadata.labels
+    arrays = job.status.arrays if isinstance(job, Job) else {}
+    return job.metadata.uid, after.phase_of(job), job.metadata.labels, arrays

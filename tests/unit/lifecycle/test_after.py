@@ -2,12 +2,13 @@
 
 import pytest
 
-from pyroclast.api.enums import JobPhase
+from pyroclast.api.enums import JobPhase, PodGroupPhase
 from pyroclast.api.records import AfterJob, AfterStatus
+from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.job import after
 from pyroclast.lifecycle.job.decide import decide
 
-from .builders import facts, job, queue
+from .builders import facts, job, queue, task
 
 BUILD = {"job": "build"}
 
@@ -127,3 +128,43 @@ def test_jobs_that_wait_for_each_other_fail_or_say_so():
     failed = decided(waiter(), seen(), cycle=("j", "build", "j"))
     assert failed.status.state.message == "the jobs j → build → j wait for each other"
     assert "never: the jobs" in decided(waiter(afterPolicy="Wait"), seen(), cycle=("j", "build", "j")).status.state.message
+
+
+def array(**more):
+    """A Job whose array waits for the same indexes of the array of Job `prepare`."""
+    spec = {"array": {"indexes": "0-9", "maxParallel": 4}}
+    return job(task(replicas=10, minAvailable=1, **spec), after=[{"job": "prepare", "index": "same"}], **more)
+
+
+def test_the_reached_indexes_of_an_earlier_array_are_told_by_the_condition():
+    earlier = job(status={"arrays": {"a": {"completed": "0-5", "failed": "2", "cancelled": "4", "running": "6-7"}}})
+    wants = {"Succeeded": "0-1,3,5", "Failed": "2", "Ended": "0-5", "Started": "0-7"}
+    for condition, want in wants.items():
+        entry = job(after=[{"job": "j", "index": "same", "condition": condition}]).spec.after[0]
+        assert after.state_of(earlier, entry).indexes == want
+
+
+def test_an_index_of_an_array_starts_when_the_same_index_of_the_other_has_completed():
+    held = decided(array(), seen("prepare", "Running"))
+    assert held.effects == ()
+    assert "WaitsForJob" in held.status.state.message
+    noted = {"after": [{"jobs": [{"name": "prepare", "uid": "b1", "phase": "Running", "indexes": "2,5"}]}]}
+    owner = members.named(array(phase=JobPhase.RUNNING, status=noted))
+    decision = decided(owner, seen("prepare", "Running", indexes="2,5"), group_phase=PodGroupPhase.RUNNING)
+    assert [slot.index for effect in decision.effects for slot in getattr(effect, "slots", ())] == [2, 5]
+
+
+def test_an_array_runs_what_it_can_before_it_fails_for_what_can_never_run():
+    noted = {"after": [{"jobs": [{"name": "prepare", "uid": "b1", "phase": "Failed", "indexes": "0-1"}]}]}
+    owner = members.named(array(phase=JobPhase.RUNNING, status=noted))
+    last = seen("prepare", "Failed", indexes="0-1")
+    assert decided(owner, last, group_phase=PodGroupPhase.RUNNING).effects
+    done = members.named(
+        array(phase=JobPhase.RUNNING, status={**noted, "arrays": {"a": {"completed": "0-1"}}, "observedGeneration": 1})
+    )
+    state = decided(done, last, group_phase=PodGroupPhase.RUNNING).status.state
+    assert (state.phase, state.reason) == (JobPhase.FAILED, "DependencyNeverSatisfied")
+    open_ = {"after": [{"jobs": [{"name": "prepare", "uid": "b1", "phase": "Running", "indexes": "0-1"}]}]}
+    waits = members.named(array(phase=JobPhase.RUNNING, status={**open_, "arrays": {"a": {"completed": "0-1"}}}))
+    message = decided(waits, seen("prepare", "Running", indexes="0-1"), group_phase=PodGroupPhase.RUNNING).status.state.message
+    assert "waits: WaitsForJob: it starts after job prepare, which is Running, has succeeded" in message

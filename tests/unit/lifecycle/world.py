@@ -109,7 +109,9 @@ class World:
         return JobFacts(job, self.now, seen, self.group, queue(), marks=MARKS, orders=orders, memory=self.memory, **before)
 
     def is_held(self) -> bool:
-        return self.job.spec.suspend or (after.is_waiting(self.job) and self.job.status.state.phase in after.BEFORE)
+        return self.job.spec.suspend or (
+            after.is_held(self.job, self.job.status.after) and self.job.status.state.phase in (JobPhase.NEW, JobPhase.PENDING)
+        )
 
     def apply(self, effect):
         match effect:

@@ -241,6 +241,7 @@ class AfterJob(Wire, frozen=True, kw_only=True):
     uid: str = ""
     phase: str = ""
     gone: bool = False
+    indexes: str = ""
 
 
 class AfterStatus(Wire, frozen=True, kw_only=True):

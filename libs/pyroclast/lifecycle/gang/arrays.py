@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Final
 
 import msgspec
 
 from pyroclast.api import keys
-from pyroclast.api.enums import PodPhase
+from pyroclast.api.enums import AfterCondition, PodPhase
 from pyroclast.api.records import Array, ArrayStatus, Job, JobSpec, Pod, Task
 from pyroclast.resources import indexes
 from pyroclast.resources.indexes import Ranges, Spans
+
+_ABOVE_ALL: Final = 10**9
+"""A number above every index, which has nine digits at most."""
 
 _RETRIES_OF_INDEPENDENT_PODS: Final = 3
 """How often a failed pod with `independentPods` is made again when the Job sets no `maxRetry`."""
@@ -52,6 +55,33 @@ def has_index(task: Task, index: int) -> bool:
     if task.array is not None:
         return indexes.contains(indexes.lenient(task.array.indexes), index)
     return 0 <= index < task.replicas
+
+
+def waiting_indexes(job: Job) -> Spans:
+    """Return the indexes of `job` that wait for the same index of another Job, as the status of `job` has noted it."""
+    closed: Spans = ()
+    for entry, state in zip_longest(job.spec.after, job.status.after[: len(job.spec.after)]):
+        if entry.index is not None and (state is None or not state.met):
+            reached = indexes.read(state.jobs[0].indexes) if state is not None and state.jobs else ()
+            closed = indexes.union(closed, indexes.without(((0, _ABOVE_ALL),), reached))
+    return closed
+
+
+def reached(statuses: Iterable[ArrayStatus], condition: AfterCondition) -> str:
+    """Return the indexes of arrays that have reached `condition`, as ranges."""
+    found: Spans = ()
+    for each in statuses:
+        failed, cancelled = indexes.read(each.failed), indexes.read(each.cancelled)
+        completed = indexes.without(indexes.read(each.completed), indexes.union(failed, cancelled))
+        ended = indexes.union(completed, indexes.union(failed, cancelled))
+        by_condition = {
+            AfterCondition.SUCCEEDED: completed,
+            AfterCondition.FAILED: failed,
+            AfterCondition.ENDED: ended,
+            AfterCondition.STARTED: indexes.union(ended, indexes.read(each.running)),
+        }
+        found = indexes.union(found, by_condition[condition])
+    return indexes.written(found)
 
 
 def failures_before(job: Job, task: Task, index: int) -> int:
@@ -90,6 +120,8 @@ class Progress:
     recorded_failures: Mapping[int, int] = field(default_factory=dict)
     new_failures: int = 0
     """How many failures of pods the status of the Job does not count yet."""
+    waiting: Spans = ()
+    """The indexes that wait for the same index of another Job."""
 
     @property
     def ended(self) -> Spans:
@@ -116,7 +148,8 @@ class Progress:
         `there`: the ascending indexes with a pod. `living`: how many of these pods have not ended.
         """
         most = self.array.max_parallel
-        free = indexes.outside(self.ranges, indexes.union(self.ended, indexes.spans_of(there)))
+        closed = indexes.union(self.ended, self.waiting)
+        free = indexes.outside(self.ranges, indexes.union(closed, indexes.spans_of(there)))
         return free if most is None else islice(free, max(0, most - living))
 
     def written(self) -> ArrayStatus:

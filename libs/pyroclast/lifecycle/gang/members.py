@@ -280,9 +280,11 @@ class ObservedPods:
             if absent := frozenset(within).difference(places.get(task, ())):
                 gone[task] = gone.get(task, frozenset()) | absent
         progress: dict[str, Progress] = {}
+        waiting = arrays.waiting_indexes(job) if independent and job.spec.after else ()
         for task, array in independent.items():
             there = [(index, pods[name], states[name].is_current(job.status.version)) for index, name in places[task].items()]
-            progress[task] = arrays.observed(array, job.status.arrays.get(task, ArrayStatus()), there, ended[task])
+            found = arrays.observed(array, job.status.arrays.get(task, ArrayStatus()), there, ended[task])
+            progress[task] = dataclasses.replace(found, waiting=waiting) if waiting else found
         return cls(dict(pods), replicas, places, states, Counter(states.values()), gone, progress)
 
     def without(self, again: Mapping[str, Collection[int]]) -> ObservedPods:

@@ -16,6 +16,7 @@ import msgspec
 from pyroclast.api.enums import AfterCondition, AfterKind, AfterPolicy, JobPhase
 from pyroclast.api.records import After, AfterJob, AfterStatus, BatchJob, Job
 from pyroclast.api.types import Key
+from pyroclast.lifecycle.gang import arrays
 from pyroclast.lifecycle.gang.members import is_managed_elsewhere
 from pyroclast.resources import selectors
 
@@ -25,8 +26,8 @@ MOST_NOTED: Final = 100
 _MOST_FOLLOWED: Final = 1000
 """The most Jobs that a search for a cycle visits."""
 
-BEFORE: Final = (JobPhase.NEW, JobPhase.PENDING)
-"""The phases in which a Job may wait for earlier Jobs."""
+WAITING: Final = (JobPhase.NEW, JobPhase.PENDING, JobPhase.RUNNING)
+"""The phases in which a Job may wait for earlier Jobs; a running one with some indexes of its arrays."""
 
 _MOST_NAMED: Final = 3
 _STARTED: Final = JobPhase.RUNNING.value
@@ -46,9 +47,17 @@ def is_waiting(job: Job) -> bool:
     return bool(job.spec.after) and not (len(noted) == len(job.spec.after) and all(each.met for each in noted))
 
 
+def is_held(job: Job, after: Sequence[AfterStatus]) -> bool:
+    """Whether no pod of `job` may exist yet. `after`: the present or the next `status.after`."""
+    return any(
+        state is None or not (state.met or (entry.index is not None and state.jobs and state.jobs[0].indexes))
+        for entry, state in zip_longest(job.spec.after, after[: len(job.spec.after)])
+    )
+
+
 def awaited(job: Job) -> Iterator[str]:
     """Yield the keys under which an index finds the Jobs that wait: of a Job by its name, or of all Jobs of a namespace."""
-    if job.status.state.phase in BEFORE and is_waiting(job) and not is_managed_elsewhere(job):
+    if job.status.state.phase in WAITING and is_waiting(job) and not is_managed_elsewhere(job):
         for entry in job.spec.after:
             yield key_of(entry.kind, job.metadata.namespace, "" if entry.selector is not None else entry.job)
 
@@ -81,9 +90,11 @@ def selects(job: Job, kind: AfterKind, labels: Mapping[str, str]) -> bool:
     )
 
 
-def state_of(earlier: Job | BatchJob) -> AfterJob:
-    """Return the present state of an earlier Job."""
-    return AfterJob(name=earlier.metadata.name, uid=earlier.metadata.uid, phase=phase_of(earlier))
+def state_of(earlier: Job | BatchJob, entry: After) -> AfterJob:
+    """Return the present state of an earlier Job for `entry`."""
+    of_arrays = entry.index is not None and isinstance(earlier, Job)
+    indexes = arrays.reached(earlier.status.arrays.values(), entry.condition) if of_arrays else ""
+    return AfterJob(name=earlier.metadata.name, uid=earlier.metadata.uid, phase=phase_of(earlier), indexes=indexes)
 
 
 def phase_of(earlier: Job | BatchJob) -> str:

@@ -259,7 +259,7 @@ def _synchronise(facts: JobFacts, pending: PendingActions, *, idle: bool, has_ac
     counts = _counted(facts)
     held, spec = bool(holds.hold(facts)), arrays.effective(job.spec, facts.pods)
     change = arrays.end(facts, counts) or following_phase(phase, spec, counts, job.status.retry_count)
-    if held and phase is JobPhase.PENDING:
+    if change is None or (held and phase is JobPhase.PENDING):
         change = holds.failure(facts)
     is_open = not held and change is None and phase in (JobPhase.PENDING, JobPhase.RUNNING)
     cut_off = plan.cut_off(job, facts.pods) if is_open else {}

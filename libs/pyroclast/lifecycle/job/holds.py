@@ -16,6 +16,7 @@ from pyroclast.api.records import AfterStatus, Job, JobStatus
 from pyroclast.api.types import JOB_FLOWS
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.effects import Notice, normal
+from pyroclast.lifecycle.gang import plan
 from pyroclast.lifecycle.job import after
 from pyroclast.lifecycle.job.facts import JobFacts, RequestedAction
 from pyroclast.lifecycle.job.phase_transitions import Change
@@ -31,7 +32,7 @@ def hold(facts: JobFacts) -> str:
     job = facts.job
     if job.spec.suspend:
         return f"{PendingReason.SUSPENDED}: {suspended_by(job)}"
-    if job.status.state.phase in _BEFORE and after.is_waiting(job):
+    if job.status.state.phase in _BEFORE and after.is_held(job, job.status.after):
         state = _after(facts)
         why = after.never(job, state, facts.cycle)
         if why:
@@ -77,24 +78,39 @@ def stopped(last: JobStatus) -> Change | None:
 
 def with_after(facts: JobFacts, following: JobStatus) -> JobStatus:
     """Return `following` with the present states of the earlier Jobs."""
-    if not facts.job.spec.after or facts.job.status.state.phase not in _BEFORE:
+    if facts.job.status.state.phase not in after.WAITING or not after.is_waiting(facts.job):
         return following
     return msgspec.structs.replace(following, after=_after(facts))
 
 
 def is_released_by(facts: JobFacts, following: JobStatus | None) -> bool:
     """Whether the status write of `following` lets the Job start."""
-    waits = after.is_waiting(facts.job)
-    return following is not None and waits and bool(following.after) and all(each.met for each in following.after)
+    last = facts.job.status.after
+    return following is not None and following.after != last and not after.is_held(facts.job, following.after)
 
 
 def failure(facts: JobFacts) -> Change | None:
-    """Return the end of a Job that can never start, as an earlier Job did not do what it waits for; None for another Job."""
+    """Return the end of a Job that can never start, as an earlier Job did not do what it waits for; None for another Job.
+
+    Indexes of arrays that may run do so before.
+    """
     job = facts.job
-    if job.status.state.phase is not JobPhase.PENDING or not after.is_waiting(job) or not after.fails(job):
+    if job.status.state.phase not in after.WAITING or not after.is_waiting(job) or not after.fails(job):
         return None
-    why = after.never(job, _after(facts), facts.cycle)
+    state = _after(facts)
+    living = any(number and not each.is_finished for each, number in facts.pods.numbers.items())
+    if not after.is_held(job, state) and (state != job.status.after or living or plan.can_create(job, facts.pods)):
+        return None
+    why = after.never(job, state, facts.cycle)
     return Change(JobPhase.FAILED, JobReason.DEPENDENCY_NEVER_SATISFIED, why) if why else None
+
+
+def pause(facts: JobFacts) -> str:
+    """Return why a running Job has no pod now, if its next indexes wait for the same indexes of another Job; else empty."""
+    living = any(number and not each.is_finished for each, number in facts.pods.numbers.items())
+    if living or not after.is_waiting(facts.job):
+        return ""
+    return f"{PendingReason.WAITS_FOR_JOB}: {after.waits(facts.job, _after(facts))}"
 
 
 def _after(facts: JobFacts) -> tuple[AfterStatus, ...]:

@@ -53,7 +53,7 @@ def explained(
         before = state.message.partition(_BESIDE)[0]
         delayed = f"{due.occurrence}; {due.action}{pending.DUE}{format_time(due.due)}" if due is not None else ""
         never = next((f"{PendingReason.WAITS_FOR_TASK}: never: {why}" for why in (cut_off or {}).values()), "")
-        problem = facts.memory.refused or delayed or never or hanging(facts) or _stuck(facts)
+        problem = facts.memory.refused or delayed or never or holds.pause(facts) or hanging(facts) or _stuck(facts)
         return status.entering(following, state.phase, state.reason, f"{before}{_BESIDE}{problem}" if problem else before)
     cause = _cause(facts) if state.phase is JobPhase.PENDING else None
     if cause is not None:
