@@ -283,8 +283,8 @@ class ObservedPods:
         waiting = arrays.waiting_indexes(job) if independent and job.spec.after else ()
         for task, array in independent.items():
             there = [(index, pods[name], states[name].is_current(job.status.version)) for index, name in places[task].items()]
-            found = arrays.observed(array, job.status.arrays.get(task, ArrayStatus()), there, ended[task])
-            progress[task] = dataclasses.replace(found, waiting=waiting) if waiting else found
+            seen = arrays.observed(array, job.status.arrays.get(task, ArrayStatus()), there, ended[task])
+            progress[task] = dataclasses.replace(seen, waiting=waiting) if waiting else seen
         return cls(dict(pods), replicas, places, states, Counter(states.values()), gone, progress)
 
     def without(self, again: Mapping[str, Collection[int]]) -> ObservedPods:

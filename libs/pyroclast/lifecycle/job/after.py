@@ -92,8 +92,9 @@ def selects(job: Job, kind: AfterKind, labels: Mapping[str, str]) -> bool:
 
 def state_of(earlier: Job | BatchJob, entry: After) -> AfterJob:
     """Return the present state of an earlier Job for `entry`."""
-    of_arrays = entry.index is not None and isinstance(earlier, Job)
-    indexes = arrays.reached(earlier.status.arrays.values(), entry.condition) if of_arrays else ""
+    indexes = ""
+    if entry.index is not None and isinstance(earlier, Job):
+        indexes = arrays.reached(earlier.status.arrays.values(), entry.condition)
     return AfterJob(name=earlier.metadata.name, uid=earlier.metadata.uid, phase=phase_of(earlier), indexes=indexes)
 
 
