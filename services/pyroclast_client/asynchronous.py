@@ -210,8 +210,10 @@ class AsyncClient:
 
         The JobFlow owns the Secret and the templates, so that all are deleted together, also when one of them is refused.
         """
-        kube = (await self.session()).kube
+        session = await self.session()
+        kube = session.kube
         with translating(label_of(made.flow)):
+            await session.own_in_store(made.flow)
             created = await create(kube, JOB_FLOWS, made.flow)
         metadata = created["metadata"]
         owner = {"apiVersion": JOB_FLOWS.api_version, "kind": JOB_FLOWS.kind, "name": metadata["name"], "uid": metadata["uid"]}
@@ -278,6 +280,8 @@ class AsyncClient:
             await create_job(kube, document, dry_run=True)
             return AsyncJob(self, metadata["namespace"], metadata["name"], "")
         name = Key(metadata["namespace"], made.secret["metadata"]["name"])
+        with translating("the store"):
+            await session.own_in_store(document)
         session.pending.note(name)
         secret, is_new = await make_secret(kube, made.secret)
         try:

@@ -14,7 +14,7 @@ from pyroclast.lifecycle.flow.patch import PatchError, patched
 from pyroclast.resources.durations import DurationError, nanoseconds
 from pyroclast_client.documents import EXECUTOR, PAYLOAD, SERIALIZER, STORE, SUBMISSION, Document, secret_name
 from pyroclast_client.errors import Usage
-from pyroclast_client.modules import project_archive
+from pyroclast_client.modules import locked_packages, project_archive
 from pyroclast_client.options import DRIVER, Gang, TaskOptions
 from pyroclast_client.payload import Arguments, claim_of, packed, secret_data
 from pyroclast_client.runner import sealing
@@ -64,6 +64,11 @@ def modules_of(options: TaskOptions) -> bytes | None:
     return project_archive(Path(options.root or os.getcwd()), include=options.include, exclude=options.exclude)
 
 
+def requirements_of(options: TaskOptions) -> str:
+    """Return the packages that pods install. Empty when the image has all."""
+    return locked_packages(Path(options.root or os.getcwd()), options.packages) if options.packages else ""
+
+
 def compiled(
     function: Callable[..., Any],
     arguments: Sequence[Arguments],
@@ -90,6 +95,8 @@ def compiled(
         serializer=options.serializer,
         store=store,
         modules=modules_of(options),
+        has_files=bool(options.include),
+        requirements=requirements_of(options),
         checkpoint=options.checkpoint,
     )
     size = Gang(len(arguments), 1) if is_sweep else options.gang

@@ -14,7 +14,15 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, SECRETS
 from pyroclast.rules import jobflows
 from pyroclast_client.checking import checked_spec
-from pyroclast_client.compilation import Surroundings, function_name, job_spec, modules_of, pod_template, with_patch
+from pyroclast_client.compilation import (
+    Surroundings,
+    function_name,
+    job_spec,
+    modules_of,
+    pod_template,
+    requirements_of,
+    with_patch,
+)
 from pyroclast_client.documents import PAYLOAD, RETURNS, STORE, SUBMISSION, Document, secret_name
 from pyroclast_client.entries import Entry, Gathered, choice_manifest, entry_manifest, reference
 from pyroclast_client.errors import Cause, FlowError, Rejected, Usage
@@ -162,6 +170,8 @@ class _Compiler:
             job=entry.node.name,
             serializer=options.serializer,
             store=self._store,
+            has_files=bool(options.include),
+            requirements=requirements_of(options),
             flow=FlowPart(entry.node.name, entry.loop is not None, reference, submission, self._modules_of(options)),
         )
 

@@ -153,7 +153,9 @@ def task(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
       a flow they are the `patch` of the entry.
     - store: the URL at which large code, results and checkpoints are stored.
     - serializer: "json" for results that are never unpickled.
-    - root, include, exclude: the project's folder, and patterns of its files that are sent or left out.
+    - root, include, exclude: the project's folder, and patterns of its files that are sent or left out. With `include`, the
+      working folder of the function has these files.
+    - packages: "lock" installs in the pods what `requirements.lock`, `requirements.txt` or `uv.lock` names; or another such file.
     - python: the interpreter in the image, `python3` by default.
     - ttl: the seconds after its end at which the Job is deleted, a day by default. None keeps it, as do flows.
     - until: "driver" ends the Job three minutes after this program has ended or lost its connection.

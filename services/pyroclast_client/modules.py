@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 import io
 import re
+import subprocess
 import sys
 import sysconfig
 import zipfile
@@ -16,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeAlias
+
+from pyroclast_client.errors import Usage
 
 FILE: Final = ".gitignore"
 
@@ -119,3 +122,27 @@ def _file(module: ModuleType | None) -> Path | None:
     file = getattr(module, "__file__", None)
     path = Path(file).resolve() if isinstance(file, str) else None
     return path if path is not None and path.suffix == ".py" and path.is_file() else None
+
+
+LOCK: Final = "lock"
+LOCKS: Final = ("requirements.lock", "requirements.txt", "uv.lock")
+
+
+def locked_packages(root: Path, choice: str) -> str:
+    """Return the requirements that pods install: of the file `choice` below `root`, or with "lock" of the first lock file there.
+
+    Raises:
+        Usage: there is no such file, or uv cannot read its lock file.
+    """
+    names = LOCKS if choice == LOCK else (choice,)
+    path = next((root / name for name in names if (root / name).is_file()), None)
+    if path is None:
+        raise Usage(f"task: packages: there is no {' or '.join(names)} in {root}; give the path of a requirements file")
+    if path.name != "uv.lock":
+        return path.read_text()
+    command = ["uv", "export", "--quiet", "--frozen", "--no-emit-project", "--no-dev", "--format", "requirements-txt"]
+    try:
+        return subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout  # noqa: S603 - a fixed command
+    except (OSError, subprocess.CalledProcessError) as error:
+        why = getattr(error, "stderr", None) or error
+        raise Usage(f"task: packages: uv cannot export {path}: {why}; export it to requirements.lock") from error

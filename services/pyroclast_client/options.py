@@ -53,6 +53,7 @@ class TaskOptions:
     include: Sequence[str] = ()
     exclude: Sequence[str] = ()
     root: str | None = None
+    packages: str | None = None
     python: str | None = None
     ttl: int | None = A_DAY
     until: str | None = None

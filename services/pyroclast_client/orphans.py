@@ -1,18 +1,26 @@
-"""Cleans up, with a later submission, the Secrets of clients that died before the Job existed or owned its Secret."""
+"""Cleans up, with a later submission, what nobody else removes.
+
+That are the Secrets of clients that died before the Job existed or owned its Secret, and what deleted Jobs kept in a store.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
+import re
+import shutil
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from pyroclast.api.types import JOBS, SECRETS, Key
+from pyroclast.api.types import JOB_FLOWS, JOBS, SECRETS, Key
 from pyroclast.kube.basics.errors import Conflict, Forbidden, NotFound
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.lifecycle.times import parse_time
 from pyroclast_client.documents import PAYLOAD, SUBMISSION, job_of_secret
+from pyroclast_client.runner import sealing
 from pyroclast_client.submission import read_secret, remove_secret
 
 
@@ -112,3 +120,50 @@ async def _is_adopted(kube: Client, namespace: str, metadata: Mapping[str, Any])
     body = {"metadata": {"uid": metadata["uid"], "ownerReferences": [owner]}}
     await kube.patch(SECRETS, Key(namespace, metadata["name"]), body, PatchKind.MERGE)
     return True
+
+
+_SUBMISSION: Final = re.compile(r"[0-9a-f]{16}")
+
+
+def _owned_by(kube: Client, namespace: str) -> str:
+    """Return the folder in which a store notes the submissions of one namespace of one cluster."""
+    return f"owners/{sha256(f'{kube.config.server} {namespace}'.encode()).hexdigest()[:16]}"
+
+
+def note_in_store(kube: Client, namespace: str, store: str, submission: str) -> None:
+    """Note in a store that a Job or flow of this submission, which is about to be created, owns what it will keep there.
+
+    Without a note, as in a folder that this account may not write, nothing is removed later.
+    """
+    with contextlib.suppress(sealing.NotMounted, OSError):
+        if sealing.folder_of(store) is not None:
+            sealing.put(store, f"{_owned_by(kube, namespace)}/{submission}", b"")
+
+
+async def clean_store(kube: Client, namespace: str, store: str) -> int:
+    """Remove the results of Jobs and flows that are gone for an hour from a store that this machine mounts. Return how many.
+
+    Only submissions that are noted for this namespace of this cluster are touched, as others may use the store too.
+    """
+    try:
+        folder = sealing.folder_of(store)
+    except sealing.NotMounted:
+        return 0
+    notes = {} if folder is None else await asyncio.to_thread(_old_notes, folder / _owned_by(kube, namespace), kube.now())
+    if folder is None or not notes:
+        return 0
+    try:
+        items = [item for kind in (JOBS, JOB_FLOWS) for item in (await kube.list(kind, namespace))[0]]
+    except Forbidden:
+        return 0
+    for item in items:
+        notes.pop((item["metadata"].get("annotations") or {}).get(SUBMISSION, ""), None)
+    for submission, note in notes.items():
+        await asyncio.to_thread(shutil.rmtree, folder / submission, ignore_errors=True)
+        note.unlink(missing_ok=True)
+    return len(notes)
+
+
+def _old_notes(folder: Path, now: float) -> dict[str, Path]:
+    paths = folder.iterdir() if folder.is_dir() else ()
+    return {path.name: path for path in paths if _SUBMISSION.fullmatch(path.name) and now - path.stat().st_mtime > OLD_SECONDS}

@@ -128,12 +128,15 @@ def packed(
     serializer: str = "pickle",
     store: str | None = None,
     modules: bytes | None = None,
+    has_files: bool = False,
+    requirements: str = "",
     checkpoint: object = None,
     flow: FlowPart | None = None,
 ) -> Payload:
     """Return the payload of a function and its arguments: one set for all pods or one for each pod.
 
-    `job` is the name of the Job.
+    `job` is the name of the Job. With `has_files`, the archive of modules has files, which are the function's working folder.
+    The pods install `requirements` before they load the function.
     """
     blobs: list[bytes] = []
 
@@ -150,6 +153,10 @@ def packed(
         "tries": tries,
     }
     header["store"] = store
+    if has_files:
+        header["has_files"] = True
+    if requirements:
+        header["requirements"] = requirements
     reference = flow.reference if flow is not None else None
     # in one pickle, so that both see the same variables of their module
     both = (function, checkpoint) if checkpoint is not None else function

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
@@ -21,9 +21,10 @@ from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.lifecycle.times import format_time
 from pyroclast.runtime import logs
 from pyroclast_client.compilation import GPU_PRODUCT, Compiled, Surroundings
+from pyroclast_client.documents import STORE, SUBMISSION
 from pyroclast_client.errors import PyroclastWarning
 from pyroclast_client.loops import end
-from pyroclast_client.orphans import PendingSecrets, remove_orphans
+from pyroclast_client.orphans import PendingSecrets, clean_store, note_in_store, remove_orphans
 from pyroclast_client.results import Outcome
 from pyroclast_client.states import FINISHED
 from pyroclast_client.watching import Watcher
@@ -50,6 +51,7 @@ class Session:
         self._opening = asyncio.get_running_loop().create_task(self._open())
         self.pending = PendingSecrets(config.server)
         self._looked_for_orphans: set[str] = set()
+        self._cleaned: set[str] = set()
         self._watchers: dict[tuple[ResourceType, str], Watcher] = {}
         self._kept: dict[Key, str] = {}  # the UIDs of the Jobs that end with this program
         self._heartbeat: asyncio.Task[None] | None = None
@@ -67,6 +69,16 @@ class Session:
         if namespace not in self._looked_for_orphans:
             self._looked_for_orphans.add(namespace)
             await remove_orphans(self.kube, namespace, self.pending)
+
+    async def own_in_store(self, document: Mapping[str, Any]) -> None:
+        """Note in its store that an object is about to be created. Once for each store, remove what deleted ones kept there."""
+        metadata = document["metadata"]
+        annotations, namespace = metadata.get("annotations") or {}, metadata["namespace"]
+        if store := annotations.get(STORE):
+            await asyncio.to_thread(note_in_store, self.kube, namespace, store, annotations[SUBMISSION])
+            if store not in self._cleaned:
+                self._cleaned.add(store)
+                await clean_store(self.kube, namespace, store)
 
     def keep_alive(self, job: Key, uid: str) -> None:
         """Renew the life of a Job that ends with this program, until it has ended."""

@@ -156,10 +156,12 @@ def main() -> int:
     if run.header["python"] != here:
         run.finish("mismatch", "json", json.dumps({"here": here, "wanted": run.header["python"]}).encode())
         return UNLOADABLE
-    others = other_packages(run.header["packages"])
-    for each in others:
-        sys.stderr.write(f"pyroclast: {each}\n")
+    others: list[str] = []
     try:
+        install(str(run.header.get("requirements") or ""))
+        others = other_packages(run.header["packages"])
+        for each in others:
+            sys.stderr.write(f"pyroclast: {each}\n")
         function, arguments, keywords = load(run)
     except BaseException as error:  # noqa: BLE001 - the client gets any exception of an import
         import traceback  # noqa: PLC0415 - see above
@@ -217,6 +219,32 @@ def other_packages(wanted: Mapping[str, str]) -> list[str]:
     return found
 
 
+def install(requirements: str) -> None:
+    """Make packages importable. Their folder is named by their digest, so that each node or claim installs them once."""
+    if not requirements:
+        return
+    import fcntl  # noqa: PLC0415 - see above
+    import shutil  # noqa: PLC0415 - see above
+    import subprocess  # noqa: PLC0415 - see above
+
+    place = Path(os.environ.get("PYROCLAST_PACKAGES") or "~/.cache/pyroclast/packages").expanduser()
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = place / hashlib.sha256(f"{sys.version} {requirements}".encode()).hexdigest()
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            draft = Path(f"{folder}.new")
+            shutil.rmtree(draft, ignore_errors=True)
+            file = Path(f"{folder}.txt")
+            file.write_text(requirements)
+            uv = shutil.which("uv")
+            pip = [uv, "pip", "install", "--python", sys.executable] if uv else [sys.executable, "-m", "pip", "install"]
+            subprocess.run([*pip, "--quiet", "--target", str(draft), "-r", str(file)], stdin=subprocess.DEVNULL, check=True)  # noqa: S603 - what the Job's owner sent
+            draft.replace(folder)
+    sys.path.insert(0, str(folder))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+
+
 def load(run: Run) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
     """Return the function and its arguments, from the checkpoint if there is one."""
     sys.path.append(str(Path(sys.argv[0]).resolve()) + "/standin")
@@ -229,6 +257,8 @@ def load(run: Run) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
         with zipfile.ZipFile(io.BytesIO(modules)) as archive:
             archive.extractall(folder)
         sys.path.insert(0, folder)
+        if run.header.get("has_files"):  # which the function opens by their paths below the project's root
+            os.chdir(folder)
     function = pickle.loads(run.blob("function") or b"")  # noqa: S301 - the runner runs what the Job's owner sent
     arguments, keywords = Arguments(io.BytesIO(run.arguments()), run).load()
     if run.header.get("checkpoint"):

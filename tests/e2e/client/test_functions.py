@@ -738,3 +738,29 @@ def test_a_parallel_sweep_runs_so_many_calls_at_a_time_and_cancels_one(local: pc
         whole.cancel(0)
     whole.cancel()
     assert all("was cancelled" in str(each) for each in whole.results(100))
+
+
+def test_what_deleted_jobs_kept_in_a_store_is_removed_with_a_later_submission(local: pc.Client, tmp_path: Path) -> None:
+    store, others = f"file://{tmp_path}", tmp_path / ("0" * 16)
+    others.mkdir()
+
+    def client() -> pc.Client:
+        client = pc.Client(namespace="default", image="local", kubeconfig=local.kubeconfig, store=store)
+        client.asynchronous.python = sys.executable
+        return client
+
+    noise = pc.task(cpu="10m")(os.urandom)
+    with client() as first:
+        gone, stays = (first.submit(noise.call(size)) for size in (2 << 20, 2 << 20 | 1))
+        assert len(gone.result(200)) + 1 == len(stays.result(200))
+        gone.delete()
+        folders = {job: tmp_path / job.object()["metadata"]["annotations"]["client.pyroclast.dev/submission"] for job in (stays,)}
+    notes = list(tmp_path.glob("owners/*/*"))
+    assert len(notes) == 2
+    for note in notes:
+        os.utime(note, (0, 0))
+    with client() as second:
+        second.submit(noise.call(1)).wait(200)
+    assert folders[stays].exists()
+    assert others.exists()  # of another cluster, say
+    assert {path.name for path in tmp_path.iterdir() if len(path.name) == 16} <= {others.name, folders[stays].name}

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -179,3 +180,34 @@ def test_only_old_secrets_without_an_owner_are_orphans():
         NOW,
     )
     assert [each["name"] for each in found] == ["old"]
+
+
+def test_pods_install_locked_packages_once_and_find_included_files(tmp_path, monkeypatch):
+    wheel = tmp_path / "tiny-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("tiny.py", "VALUE = 41")
+        archive.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+        archive.writestr(
+            "tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr("tiny-1.0.dist-info/RECORD", "tiny.py,,\ntiny-1.0.dist-info/METADATA,,\ntiny-1.0.dist-info/WHEEL,,\n")
+    project, pod = tmp_path / "project", tmp_path / "pod"
+    project.mkdir()
+    pod.mkdir()
+    (project / "requirements.lock").write_text(f"tiny @ {wheel.as_uri()}\n")
+    (project / "data.txt").write_text("one more: ")
+    monkeypatch.setenv("PYROCLAST_PACKAGES", str(tmp_path / "packages"))
+
+    def show():
+        import tiny
+
+        print(Path("data.txt").read_text(), tiny.VALUE + 1)
+
+    options = options_of({"packages": "lock", "include": ["data.txt"], "root": str(project)})
+    data = compiled(show, [Arguments()], options, Surroundings("default", image="py"), name="f").secret["data"]
+    for _ in range(2):
+        done = run(pod, data)
+        assert done.stdout == "one more:  42\n", done.stderr
+        wheel.unlink(missing_ok=True)  # the second pod installs nothing
+    with pytest.raises(errors.Usage, match=r"no missing\.txt in"):
+        compiled(show, [Arguments()], options.changed({"packages": "missing.txt"}), Surroundings("default", image="py"), name="f")
