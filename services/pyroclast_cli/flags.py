@@ -158,6 +158,10 @@ class Failure(Exception):
         self.status = status
 
 
+class HelpText(Exception):
+    """The user of a command that reads its own arguments asks for help, which is the message."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """The values of flags by name, the positional arguments, and the client if the command needs a cluster."""

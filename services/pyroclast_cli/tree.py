@@ -12,7 +12,7 @@ from typing import Final
 
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, KubeError
 from pyroclast.kube.credentials.config import ConfigError
-from pyroclast_cli.flags import GLOBAL_FLAGS, HELP, Context, Failure, Flag, FlagError, connected, parse, usage_table
+from pyroclast_cli.flags import GLOBAL_FLAGS, HELP, Context, Failure, Flag, FlagError, HelpText, connected, parse, usage_table
 
 FAILED: Final = 255  # Volcano exits with -1
 USAGE_ERROR: Final = 1
@@ -147,6 +147,9 @@ def _run_leaf(leaf: Leaf, path: list[str], arguments: Sequence[str]) -> int:
             return _told(path, f"{away}{text_of(error)}", error.status if isinstance(error, Failure) else USAGE_ERROR)
         sys.stdout.write(f"Failed to{leaf.failure}: {text_of(error)}\n")
         return FAILED
+    except HelpText as shown:
+        sys.stdout.write(str(shown))
+        return 0
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

@@ -22,7 +22,7 @@ from pyroclast.views.readable import in_hours
 from pyroclast_cli.flags import Context, Failure, connected
 from pyroclast_cli.servers import asked, history_path
 from pyroclast_cli.slurm.jobs import ACCOUNT
-from pyroclast_cli.slurm.options import Option, Values, parse
+from pyroclast_cli.slurm.options import Values, command_line
 from pyroclast_cli.slurm.submitting import cancel
 from pyroclast_cli.tree import OwnLeaf
 from pyroclast_cli.views.arrays import arrays_of, progress_of, waiting_spans
@@ -64,44 +64,6 @@ _OF_RECORD: Final = {"OutOfMemory": "OOM", "NodeLost": "NF", "Evicted": "PR", "R
 _REASONS: Final = {"Suspended": "JobHeldUser", "WaitsForJob": "Dependency", "ClusterFull": "Resources"}
 MOST_LINES: Final = 1000  # for the indexes of one array
 WAITING: Final = frozenset({"PD", "S", "RQ"})
-COMMON: Final = (
-    Option("namespace", value="NAME", means="the namespace; by default that of the kubeconfig's context"),
-    Option("clusters", "M", "CONTEXT", means="the context of the kubeconfig"),
-    Option("kubeconfig", value="FILE", means="the file with the cluster and the user"),
-    Option("help", means="shows this"),
-)
-CHOICE: Final = (
-    Option("user", "u", "USERS", means="only Jobs of these users"),
-    Option("me", means="only your Jobs"),
-    Option("partition", "p", "QUEUES", means="only Jobs of these queues"),
-    Option("name", "n", "NAMES", means="only Jobs of these names, without their random end"),
-)
-OF_SQUEUE: Final = (
-    *CHOICE,
-    Option("jobs", "j", "JOBS", means="only these Jobs"),
-    Option("states", "t", "STATES", means="only Jobs in these states, short or long, or all"),
-    Option("noheader", "h", means="no line of headers"),
-    Option("all-namespaces", means="the Jobs of all namespaces"),
-)
-OF_SACCT: Final = (
-    *CHOICE[:1],
-    Option("jobs", "j", "JOBS", means="only these Jobs"),
-    Option("state", "s", "STATES", means="only Jobs in these states, short or long"),
-    Option("starttime", "S", "TIME", means="from when: 2026-03-01T00:00:00Z, or how long ago: 12h, 7d; a day by default"),
-    Option("endtime", "E", "TIME", means="until when"),
-    Option("noheader", "n", means="no line of headers"),
-    Option("parsable2", "P", means="columns are separated by |"),
-    Option("allocations", "X", means="always so: steps are not recorded"),
-)
-OF_SINFO: Final = (
-    Option("noheader", "h", means="no line of headers"),
-    Option("partition", "p", "QUEUES", means="only these queues"),
-)
-OF_SCANCEL: Final = (
-    *CHOICE,
-    Option("state", "t", "STATES", means="only Jobs in these states"),
-    Option("quiet", "Q", means="prints nothing"),
-)
 
 
 def state_of(job: Mapping[str, Any]) -> str:
@@ -168,18 +130,6 @@ def slurm_name(metadata: Mapping[str, Any]) -> str:
     return str((metadata.get("labels") or {}).get(keys.SLURM_NAME) or metadata["name"])
 
 
-def _read(arguments: Sequence[str], name: str, takes: str, known: Sequence[Option]) -> tuple[Values, list[str]] | None:
-    given, rest = parse(arguments, (*known, *COMMON), name)
-    if "help" in given:
-        width = max(len(each.usage) for each in (*known, *COMMON))
-        sys.stdout.write(f"Usage:\n  {name} [OPTIONS]{takes}\n\nOptions:\n")
-        sys.stdout.writelines(f"  {each.usage.ljust(width)}  {each.means}\n" for each in (*known, *COMMON))
-        return None
-    if rest and not takes:
-        raise Failure(f'{name} takes no names: "{rest[0]}"; use -j')
-    return given, rest
-
-
 def _listed(given: Values, name: str) -> set[str]:
     return {each for text in given.get(name, ()) for each in text.split(",") if each}
 
@@ -228,10 +178,7 @@ def _user(metadata: Mapping[str, Any]) -> str:
 
 
 async def _squeue(context: Context) -> int:
-    read = _read(context.arguments, "squeue", "", OF_SQUEUE)
-    if read is None:
-        return 0
-    given = read[0]
+    given, _ = command_line(context.arguments, "squeue", "")
     wanted = _states(given, "states")
     is_all = "ALL" in {each.upper() for each in _listed(given, "states")}
     async with _connected(given) as client:
@@ -279,10 +226,7 @@ def _table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
 
 
 async def _sacct(context: Context) -> int:
-    read = _read(context.arguments, "sacct", "", OF_SACCT)
-    if read is None:
-        return 0
-    given = read[0]
+    given, _ = command_line(context.arguments, "sacct", "")
     wanted, names, users = _states(given, "state"), _listed(given, "jobs"), _listed(given, "user")
     async with _connected(given) as client:
         context = Context({"recorder": ""}, connection=client)
@@ -314,10 +258,7 @@ async def _sacct(context: Context) -> int:
 
 
 async def _sinfo(context: Context) -> int:
-    read = _read(context.arguments, "sinfo", "", OF_SINFO)
-    if read is None:
-        return 0
-    given = read[0]
+    given, _ = command_line(context.arguments, "sinfo", "")
     async with _connected(given) as client:
         queues, _ = await client.list(QUEUES)
         nodes, _ = await client.list(NODES)
@@ -351,10 +292,7 @@ def _node_state(row: Mapping[str, Any]) -> str:
 
 
 async def _scancel(context: Context) -> int:
-    read = _read(context.arguments, "scancel", " [JOB…]", OF_SCANCEL)
-    if read is None:
-        return 0
-    given, names = read
+    given, names = command_line(context.arguments, "scancel", "[JOB…]")
     if not names and not given.keys() & {"user", "me", "partition", "name", "state"}:
         raise Failure("name Jobs, or choose them by --user, --me, --partition, --name or --state")
     status = 0

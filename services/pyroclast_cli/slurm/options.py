@@ -5,15 +5,16 @@ from __future__ import annotations
 import functools
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import yaml
 
-from pyroclast_cli.flags import Failure
+from pyroclast_cli.flags import Failure, HelpText
 
 TABLE: Final = Path(__file__).with_name("options.yaml")
+LISTS: Final = Path(__file__).with_name("listing.yaml")
 DIRECTIVE: Final = "#SBATCH"
 LONGEST_LINE: Final = 64 * 1024
 Values = dict[str, list[str]]
@@ -50,11 +51,37 @@ class Option:
         return (f"-{self.short}, " if self.short else "") + f"--{self.name}{shown}"
 
 
+HELP: Final = Option("help", "h", means="shows this")
+
+
 @functools.cache
 def options() -> tuple[Option, ...]:
     """Return all options of submissions."""
     rows = yaml.load(TABLE.read_text(), Loader=yaml.CSafeLoader)
     return tuple(Option(name, commands=tuple(row.pop("in", Option("").commands)), **row) for name, row in rows.items())
+
+
+def options_of(command: str) -> tuple[Option, ...]:
+    """Return the options of a command."""
+    if command in Option("").commands:
+        return (*(each for each in options() if command in each.commands), HELP)
+    tables = yaml.load(LISTS.read_text(), Loader=yaml.CSafeLoader)
+    return (*(Option(name, **row) for name, row in {**tables[command], **tables["all"]}.items()), replace(HELP, short=""))
+
+
+def command_line(words: Sequence[str], command: str, takes: str, name: str = "") -> tuple[Values, list[str]]:
+    """Return the options and the rest of a command line.
+
+    Raises:
+        HelpText: the user asks for help.
+    """
+    known, name = options_of(command), name or command
+    values, rest = parse(words, known, name)
+    if "help" in values:
+        raise HelpText(usage(name, takes, known))
+    if rest and not takes:
+        raise Failure(f'{name} takes no names: "{rest[0]}"; use -j')
+    return values, rest
 
 
 def parse(words: Sequence[str], known: Iterable[Option], where: str) -> tuple[Values, list[str]]:
@@ -142,4 +169,4 @@ def usage(command: str, takes: str, known: Iterable[Option]) -> str:
     ours = [each for each in known if not each.refused]
     width = max(len(each.usage) for each in ours)
     lines = "".join(f"  {each.usage.ljust(width)}  {each.means or f'(no effect: {each.accepted})'}\n" for each in ours)
-    return f"Usage:\n  {command} {takes}\n\nOptions:\n{lines}\nThe options of Slurm that are refused: docs/reference/slurm.md\n"
+    return f"Usage:\n  {command} [OPTIONS] {takes}\n\nOptions:\n{lines}\nAll options of Slurm: docs/reference/slurm.md\n"

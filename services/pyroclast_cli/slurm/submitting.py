@@ -26,14 +26,13 @@ from pyroclast.kube.basics.errors import KubeError, NotFound
 from pyroclast.views.jobs import phase_of
 from pyroclast_cli.flags import Context, Failure, Value, connected
 from pyroclast_cli.slurm.jobs import FILES, MOST_BYTES, PRODUCT, Place, Submission, Work, submission
-from pyroclast_cli.slurm.options import Option, Values, options, parse, script_values, usage
+from pyroclast_cli.slurm.options import Values, command_line, options, options_of, script_values
 from pyroclast_cli.tree import INTERRUPTED, OwnLeaf
 from pyroclast_cli.views import logs
 
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client
 
-HELP: Final = Option("help", "h", means="shows this")
 PERIOD: Final = 0.5
 PATIENCE: Final = 2.0  # seconds before a waiting Job is announced
 ALPHABET: Final = "23456789bcdfghjkmnpqrstvwxz"  # no vowels, as the API server's generateName
@@ -48,28 +47,15 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
-def _read(words: Sequence[str], command: str, name: str, takes: str) -> tuple[Values, list[str]] | None:
-    """Return the options and the rest of the command line. None when help was shown."""
-    known = [each for each in options() if command in each.commands]
-    given, rest = parse(words, (*known, HELP), name)
-    if "help" in given:
-        sys.stdout.write(usage(name, takes, known))
-        return None
-    return given, rest
-
-
 async def _sbatch(context: Context) -> int:
-    read = _read(context.arguments, "sbatch", "sbatch", "[OPTIONS] SCRIPT [ARGUMENTS]")
-    if read is None:
-        return 0
-    given, rest = read
+    given, rest = command_line(context.arguments, "sbatch", "SCRIPT [ARGUMENTS]")
     if "wrap" in given:
         if rest:
             raise Failure(f'--wrap takes the place of a script; "{rest[0]}" is another')
         work, of_script = Work(f"#!/bin/sh\n{given['wrap'][-1]}\n"), {}
     else:
         script = _script(rest[0] if rest else "-")
-        of_script = script_values(script, [each for each in options() if "sbatch" in each.commands])
+        of_script = script_values(script, options_of("sbatch"))
         work = Work(script, tuple(rest[1:]), rest[0] if rest else "stdin")
     given = _without({name: of_script.get(name, []) + given.get(name, []) for name in {**of_script, **given}})
     return await _submitted(context, "sbatch", given, work)
@@ -93,10 +79,8 @@ def _without(given: Values) -> Values:
 
 
 async def _srun(context: Context, *, name: str) -> int:
-    read = _read(context.arguments, "srun", name, "[OPTIONS] [--] COMMAND [ARGUMENTS]")
-    if read is None:
-        return 0
-    given, words = _without(read[0]), read[1]
+    given, words = command_line(context.arguments, "srun", "[--] COMMAND [ARGUMENTS]", name)
+    given = _without(given)
     if name in {"salloc", "shell"}:
         given["pty"] = [""]
         words = words or ["sh", "-c", "command -v bash > /dev/null && exec bash; exec sh"]
