@@ -20,7 +20,6 @@ from pyroclast_cli.slurm.values import GPU, SECOND, SINGLETON, Devices
 LAUNCHER: Final = Path(__file__).with_name("launch.sh")
 FILES: Final = "/etc/vcctl"
 RUN: Final = "/var/run/vcctl"
-SHARED: Final = "/etc/volcano"
 IMAGE: Final = "debian:stable-slim"
 IMAGE_VARIABLE: Final = "VCCTL_IMAGE"
 PRODUCT: Final = "nvidia.com/gpu.product"
@@ -286,7 +285,7 @@ class _Compiler:
             "SLURM_JOB_NUM_NODES": str(size.pods),
         }
         secret = _secret_name(name)
-        env: list[dict[str, Any]] = [{"name": each, "value": value} for each, value in plain.items() if value]
+        env: list[dict[str, Any]] = [{"name": each, "value": _literal(value)} for each, value in plain.items() if value]
         env += [
             {"name": each, "valueFrom": {"secretKeyRef": {"name": secret, "key": f"env.{each}"}}} for each in self._variables()
         ]
@@ -297,7 +296,7 @@ class _Compiler:
         container = {
             "name": task,
             "image": self._text("container-image", "image") or self._place.environ.get(IMAGE_VARIABLE) or IMAGE,
-            "command": ["sh", f"{FILES}/launch", *words],
+            "command": ["sh", f"{FILES}/launch", *map(_literal, words)],
             "workingDir": self._folder(),
             "env": env,
             "resources": {
@@ -387,6 +386,11 @@ class _Compiler:
             "metadata": _filled({"name": _secret_name(name), "namespace": self._text("namespace")}),
             "data": {each: base64.b64encode(value).decode() for each, value in content.items()},
         }
+
+
+def _literal(text: str) -> str:
+    """Return text so that a kubelet, which replaces `$(NAME)` and `$$` in commands and variables, leaves it as it is."""
+    return text.replace("$", "$$") if "$(" in text or "$$" in text else text
 
 
 def _secret_name(job: str) -> str:

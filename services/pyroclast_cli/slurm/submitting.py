@@ -22,7 +22,7 @@ import yaml
 
 from pyroclast.api import keys
 from pyroclast.api.types import JOBS, NODES, PODS, SECRETS, Key
-from pyroclast.kube.basics.errors import KubeError, NotFound
+from pyroclast.kube.basics.errors import Forbidden, KubeError, NotFound
 from pyroclast.views.jobs import phase_of
 from pyroclast_cli.flags import Context, Failure, Value, connected
 from pyroclast_cli.slurm.jobs import FILES, MOST_BYTES, PRODUCT, Place, Submission, Work, submission
@@ -175,7 +175,7 @@ async def _looked_around(client: Client, place: Place, given: Values, *, is_quie
         return place
     runtimes = {((node.get("status") or {}).get("nodeInfo") or {}).get("containerRuntimeVersion", "") for node in nodes}
     if SIMULATED in runtimes and not is_quiet:
-        say("note: the nodes of this cluster only pretend to run commands; `pyroclast up --node-mode process` runs them")
+        say("note: the nodes of this cluster only pretend to run commands; those of `pyroclast up` without --nodes run them")
     is_near = urlsplit(client.config.server).hostname in {"127.0.0.1", "localhost", "::1"}
     products = {(node["metadata"].get("labels") or {}).get(PRODUCT, "") for node in nodes} - {""}
     return replace(place, is_here=is_near and PROCESSES in runtimes, products=tuple(sorted(products)))
@@ -330,6 +330,8 @@ async def _terminal(context: Context, key: Key, words: Sequence[str]) -> int:
         return await terminal.opened(context.client, pod, "task", ["sh", f"{FILES}/launch", "terminal", *words])
     except (asyncio.CancelledError, KubeError) as error:
         await cancel(context.client, key)
+        if isinstance(error, Forbidden):
+            raise Failure(f"{error.message}; a terminal needs the right to create pods/exec") from error
         if isinstance(error, KubeError):
             raise
         say(f"cancelled {key.name}")

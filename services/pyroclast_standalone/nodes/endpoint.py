@@ -77,7 +77,7 @@ class Endpoint:
         except ConfigurationError as error:
             return web.Response(status=500, text=str(error))
         if attached is None:
-            text = "these nodes only pretend to run containers, so no command can run; start them with --node-mode process"
+            text = "these nodes only pretend to run commands; those of `pyroclast up` without --nodes run them"
             return web.Response(status=501, text=text)
         socket = web.WebSocketResponse(protocols=(CLOSING_PROTOCOL, PROTOCOL), max_msg_size=0)
         await socket.prepare(request)

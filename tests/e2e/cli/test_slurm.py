@@ -104,6 +104,8 @@ def test_run_starts_a_command_of_this_folder_and_returns_its_exit_code(plane, tm
     (tmp_path / "train.py").write_text("import sys; print('argument', *sys.argv[1:]); sys.exit(9)")
     run = vcctl(plane, "run", "--", "python", "train.py", "--lr", "0.1", folder=tmp_path)
     assert (run.returncode, run.stdout) == (9, "argument --lr 0.1\n")
+    run = vcctl(plane, "run", "--", "sh", "-c", "kill -0 $$ && echo $(echo $((1 + 1)))", folder=tmp_path)
+    assert (run.returncode, run.stdout) == (0, "2\n")
     where = 'echo "$PET_NODE_RANK of $PET_NNODES, $PET_NPROC_PER_NODE at $MASTER_ADDR"'
     run = vcctl(plane, "run", "--gpus", "2", "--nodes", "2", "--", "sh", "-c", where, folder=tmp_path)
     assert sorted(line.split(" at ")[0] for line in run.stdout.splitlines()) == ["0 of 2, 1", "1 of 2, 1"]
