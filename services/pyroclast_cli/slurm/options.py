@@ -76,7 +76,7 @@ def command_line(words: Sequence[str], command: str, takes: str, name: str = "")
         HelpText: the user asks for help.
     """
     known, name = options_of(command), name or command
-    values, rest = parse(words, known, name)
+    values, rest = parse(words, known)
     if "help" in values:
         raise HelpText(usage(name, takes, known))
     if rest and not takes:
@@ -84,10 +84,10 @@ def command_line(words: Sequence[str], command: str, takes: str, name: str = "")
     return values, rest
 
 
-def parse(words: Sequence[str], known: Iterable[Option], where: str) -> tuple[Values, list[str]]:
+def parse(words: Sequence[str], known: Iterable[Option], where: str = "") -> tuple[Values, list[str]]:
     """Return the values of options, and the words from the first one that is no option, as getopt reads them.
 
-    `where` is the beginning of messages: the name of the command, or the line of a script.
+    `where` is the beginning of messages, such as the line of a script.
     """
     by_name, by_letter = {each.name: each for each in known}, {each.short: each for each in known if each.short}
     values: Values = {}
@@ -103,14 +103,14 @@ def parse(words: Sequence[str], known: Iterable[Option], where: str) -> tuple[Va
             name, is_attached, value = word[2:].partition("=")
             option = by_name.get(name) or _abbreviated(name, by_name, where)
             if is_attached and not option.value:
-                raise Failure(f"{where}: --{option.name} takes no value")
+                raise Failure(f"{where}--{option.name} takes no value")
             pairs = [(option, value if is_attached else None)]
         else:
             pairs = _letters(word, by_letter, where)
         for option, attached in pairs:
             if attached is None and option.takes_value:
                 if not rest:
-                    raise Failure(f"{where}: --{option.name} needs a value: {option.value}")
+                    raise Failure(f"{where}--{option.name} needs a value: {option.value}")
                 attached = rest.pop()
             values.setdefault(option.name, []).append(attached or "")
     return values, rest[::-1]
@@ -122,7 +122,7 @@ def _abbreviated(name: str, by_name: dict[str, Option], where: str) -> Option:
     if len(alike) == 1:
         return alike[0]
     several = f"; it begins {', '.join(each.name for each in alike[:5])}" if alike else ""
-    raise Failure(f"{where}: there is no option --{name}{several}; `--help` lists all")
+    raise Failure(f"{where}there is no option --{name}{several}; `--help` lists all")
 
 
 def _letters(word: str, by_letter: dict[str, Option], where: str) -> list[tuple[Option, str | None]]:
@@ -131,7 +131,7 @@ def _letters(word: str, by_letter: dict[str, Option], where: str) -> list[tuple[
     for index, letter in enumerate(word[1:], 1):
         option = by_letter.get(letter)
         if option is None:
-            raise Failure(f"{where}: there is no option -{letter}; `--help` lists all")
+            raise Failure(f"{where}there is no option -{letter}; `--help` lists all")
         if option.value and word[index + 1 :]:
             return [*pairs, (option, word[index + 1 :].removeprefix("="))]
         pairs.append((option, None))
@@ -156,7 +156,7 @@ def script_values(script: str, known: Sequence[Option]) -> Values:
         except ValueError as error:
             raise Failure(f"line {number}: {error}: {line.strip()}") from error
         end = next((index for index, word in enumerate(words) if word.startswith("#")), len(words))
-        found, rest = parse(words[:end], known, f"line {number}")
+        found, rest = parse(words[:end], known, f"line {number}: ")
         if rest:
             raise Failure(f'line {number}: "{rest[0]}" is no option')
         for name, given in found.items():
