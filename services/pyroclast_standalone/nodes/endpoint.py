@@ -79,7 +79,7 @@ class Endpoint:
         if attached is None:
             text = "these nodes only pretend to run commands; those of `pyroclast up` without --nodes run them"
             return web.Response(status=501, text=text)
-        socket = web.WebSocketResponse(protocols=(CLOSING_PROTOCOL, PROTOCOL), max_msg_size=0)
+        socket = web.WebSocketResponse(protocols=(CLOSING_PROTOCOL, PROTOCOL))
         await socket.prepare(request)
         await attaching.serve(socket, attached, lambda: self._is_over(key, name))
         return socket

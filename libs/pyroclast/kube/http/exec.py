@@ -60,7 +60,6 @@ async def attached(
                 server_hostname=name,
                 proxy=proxy,
                 heartbeat=ALIVE_SECONDS,
-                max_msg_size=0,
             )
         except aiohttp.WSServerHandshakeError as error:
             # aiohttp drops the body of the refusal, so the same request is sent once more

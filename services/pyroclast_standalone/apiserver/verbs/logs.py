@@ -66,7 +66,7 @@ class Logs:
         async def serve(request: web.BaseRequest) -> web.StreamResponse:
             target = f"{url}?{request.query_string}"
             try:
-                node = await self._opened().ws_connect(target, protocols=_PROTOCOLS, max_msg_size=0)
+                node = await self._opened().ws_connect(target, protocols=_PROTOCOLS)
             except aiohttp.WSServerHandshakeError as error:
                 async with self._opened().get(target) as again:  # aiohttp drops the text of the refusal
                     refusal = status.StatusError(error.status, "", (await again.text()).strip())
@@ -74,7 +74,7 @@ class Logs:
             except (aiohttp.ClientError, TimeoutError) as error:
                 refusal = status.internal(f"error dialing backend: {error}")
                 return web.json_response(refusal.body(), status=refusal.code)
-            client = web.WebSocketResponse(protocols=_PROTOCOLS, heartbeat=_ALIVE_SECONDS, max_msg_size=0)
+            client = web.WebSocketResponse(protocols=_PROTOCOLS, heartbeat=_ALIVE_SECONDS)
             await client.prepare(request)
             async with node, asyncio.TaskGroup() as tasks:
                 copies = {tasks.create_task(_messages(client, node)), tasks.create_task(_messages(node, client))}
