@@ -342,7 +342,7 @@ async def resumed(world: World, plan: Plan, jobs: JobController, rng: random.Ran
             if again & {*waits, *chosen}:
                 again.add(entry["name"])
     rows = world.flow()["status"]["jobStatusList"]
-    kept = {row["name"] for row in rows if row["state"] == COMPLETED and jobs.entry_of[row["name"]]["name"] not in again}
+    kept = {row["name"] for row in rows if row.get("state") == COMPLETED and jobs.entry_of[row["name"]]["name"] not in again}
     outputs = {row["name"]: row.get("outputs") for row in rows if row["name"] in kept}
     before = len(world.created)
     plan.ends = {job: [COMPLETED] * 5 for job in plan.ends}
