@@ -14,11 +14,12 @@ import structlog
 from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase
 from pyroclast.api.records.groups import Queue
+from pyroclast.api.records.meta import Meta
 from pyroclast.api.run_lengths import digest
 from pyroclast_recorder.database.connections import DatabaseUnavailable
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import Row, queue_minutes, queue_parents, queue_settings
-from pyroclast_recorder.facts.units import clipped, read_amounts
+from pyroclast_recorder.facts.units import clipped, read_amounts, seconds
 from pyroclast_recorder.following.stream import ListedSink
 from pyroclast_recorder.following.writer import RowTaker
 from pyroclast_recorder.hourly_usage import MINUTE
@@ -120,9 +121,7 @@ class QueueSink(ListedSink):
 
     async def take(self, record: Queue, version: int, now: int, *, is_deleted: bool) -> None:
         """Handle an added, updated or deleted queue."""
-        await self._keep_settings(
-            record.metadata.uid, record.metadata.name, version, now, "" if is_deleted else settings_of(record)
-        )
+        await self._keep_settings(record.metadata, version, now, "" if is_deleted else settings_of(record))
         if is_deleted:
             self._queues.pop(record.metadata.uid, None)
             self._on_gone(record.metadata.name)
@@ -130,15 +129,16 @@ class QueueSink(ListedSink):
             self._queues[record.metadata.uid] = version, record
             await self._keep_parent(record, version, now)
 
-    async def _keep_settings(self, uid: str, name: str, version: int, now: int, settings: str) -> None:
-        """Record the settings of a queue if they have changed; empty settings are its deletion."""
+    async def _keep_settings(self, queue: Meta, version: int, now: int, settings: str) -> None:
+        """Record the settings of a queue if they have changed, the first ones since its creation. Empty: it was deleted."""
         if self._settings is None:
             self._settings = await self._database.queue_settings()
-        if self._settings.get(uid, ("", ""))[1] != settings:
-            self._settings[uid] = name, settings
-            await self._writer.add(
-                queue_settings, version, {"uid": uid, "at": now, "name": clipped(name, 253), "settings": settings}
-            )
+        known = self._settings.get(queue.uid)
+        if (known[1] if known is not None else "") != settings:
+            at = now if known is not None else seconds(queue.creation_timestamp) or now
+            self._settings[queue.uid] = queue.name, settings
+            row = {"uid": queue.uid, "at": at, "name": clipped(queue.name, 253), "settings": settings}
+            await self._writer.add(queue_settings, version, row)
 
     async def _keep_parent(self, queue: Queue, version: int, now: int) -> None:
         """Record the parent of a queue if it has changed. The first one is valid from the beginning."""
@@ -155,5 +155,5 @@ class QueueSink(ListedSink):
             self._on_gone(self._queues.pop(uid)[1].metadata.name)
         for uid, (name, settings) in list((self._settings or {}).items()):
             if settings and uid not in uids:
-                await self._keep_settings(uid, name, version or 0, now, "")
+                await self._keep_settings(Meta(name=name, uid=uid), version or 0, now, "")
         self._is_listed = True

@@ -41,7 +41,7 @@ async def actions(
     if not question.user:
         removed = await _rows(connection, cluster, jobs.c.removed, question, visible)
         found += [(row["removed"], _action(row, "Deleted", JOBS.kind)) for row in removed if row["kind"] is None]
-    if not question.user and not question.namespace:
+    if not question.user and (question.name or not question.namespace):
         found += [each for each in await _of_queues(connection, cluster, question) if each[0] >= question.since]
     found.sort(key=lambda each: (-each[0], each[1]["kind"], each[1]["name"], each[1]["verb"]))
     items = [{"at": format_time(at), **each} for at, each in found[: question.limit]]

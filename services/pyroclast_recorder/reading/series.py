@@ -120,7 +120,7 @@ def nodes_over_time(states: Iterable[Row], starts: range, until: int, resource: 
 
 
 def _means(changes: Sequence[tuple[int, int]], starts: range, first: int, until: int) -> list[int | None]:
-    """Return the mean of an amount in each step; None in steps that end before `first` or begin after `until`."""
+    """Return the mean of an amount in each step since the time `first`, before which it is not known, and before `until`."""
     found: list[int | None] = []
     at, amount = 0, 0
     for begin in starts:
@@ -132,5 +132,6 @@ def _means(changes: Sequence[tuple[int, int]], starts: range, first: int, until:
             last, amount = moment, amount + changes[at][1]
             at += 1
         total += amount * max(0, end - last)
-        found.append(total // (end - begin) if end > max(begin, first) else None)
+        known = end - max(begin, first)
+        found.append(total // known if known > 0 else None)
     return found

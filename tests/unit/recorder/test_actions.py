@@ -48,7 +48,7 @@ def command(action: str, **annotations: str) -> Command:
 def queue(deserved: int, budget: str = "") -> Queue:
     said = {keys.QUEUE_BUDGET: budget} if budget else {}
     spec = QueueSpec(parent="root", deserved={"cpu": deserved}, guarantee=Guarantee())
-    return Queue(metadata=Meta(name="red", uid="q", annotations=said), spec=spec)
+    return Queue(metadata=Meta(name="red", uid="q", creation_timestamp="2026-11-24T11:59:00Z", annotations=said), spec=spec)
 
 
 @pytest.fixture
@@ -81,9 +81,9 @@ async def test_actions_name_the_user_only_where_admission_wrote_it(recorded: Dat
         ("12:10:00", None, "ResumeJob", "train", "lunch"),
         ("12:04:00", None, "Deleted", "red", None),
         ("12:03:00", None, "Changed", "red", text),
-        ("12:01:00", None, "Created", "red", None),
         ("12:00:00", None, "Submitted", "step", "by JobFlow/etl"),
         ("12:00:00", "ann", "Submitted", "train", None),
+        ("11:59:00", None, "Created", "red", None),
     ], "without the mark of admission, a user could have written the name of another"
 
 
@@ -93,4 +93,5 @@ async def test_actions_are_filtered_and_those_of_other_namespaces_are_not_told(r
     assert [each[2] for each in await asked(recorded, ["team"], user="bob")] == ["AbortJob"]
     assert [each[3] for each in await asked(recorded, ["team"], name="step")] == ["step"]
     assert [each[2] for each in await asked(recorded, ["team"], limit="2")] == ["Deleted", "AbortJob"]
-    assert [each[3] for each in await asked(recorded, ["team"], since="2026-11-24T12:02:00Z", name="red")] == ["red", "red"]
+    of_red = {"since": "2026-11-24T12:02:00Z", "namespace": "team", "name": "red"}
+    assert [each[3] for each in await asked(recorded, ["team"], **of_red)] == ["red", "red"]

@@ -98,6 +98,7 @@ def test_nodes_that_come_and_go_within_a_step_count_for_their_time() -> None:
         {"uid": "a", "at": 90, "allocatable": "{}", "is_down": 0},
         {"uid": "b", "at": 0, "allocatable": '{"cpu":4}', "is_down": 1},
     ]
+    assert nodes_over_time(states[:2], range(0, 180, 60), 150)[0]["total"] == [1000, 500, 0], "nothing is known before"
     found = nodes_over_time(states, range(0, 180, 60), 150, "cpu")
     assert found == [
         {"resource": "", "total": [1500, 1500, 1000], "away": [1000, 1000, 1000]},
