@@ -139,6 +139,7 @@ def _budget(cluster: Cluster, templates: Templates, document: dict[str, Any]) ->
     return [Section("budget", templates.macro("queues.html", "budgets")(rows))] if rows else []
 
 
+MOST_POINTS: Final = 288
 AMOUNTS: Final = ("allocated", "deserved", "used", "waiting")
 
 
@@ -158,7 +159,8 @@ def _over_time(
     if resource not in found:
         return None, [], resources, given, f"nothing of {resource[:64] or 'this queue'} is recorded in that time"
     unit, times, series = (1024 if is_in_mebibytes(resource) else 1000), history["times"], found[resource]
-    lines = {each: [None if value is None else value / unit for value in series[each]] for each in AMOUNTS}
+    every = -(-len(times) // MOST_POINTS)
+    times, lines = times[::every], {each: _thinned(series[each], every, unit) for each in AMOUNTS}
     lost = next((each["pods"] for each in history["evictions"]), [None] * len(times))
     away = next((each["away"] for each in history.get("nodes", ()) if not each["resource"]), [None] * len(times))
     events: dict[int, list[str]] = {}
@@ -172,12 +174,20 @@ def _over_time(
         for at, (before, after) in enumerate(pairwise(series[word]), 1):
             if before is not None and after is not None and before != after:
                 events.setdefault(at, []).append(f"{word} {after / unit:g} instead of {before / unit:g}")
-    said = {at: ", ".join(each) for at, each in events.items()}
+    said: dict[int, str] = {}
+    for at, each in sorted(events.items()):
+        said[at // every] = ", ".join(filter(None, (said.get(at // every, ""), *each)))
     word = "GiB of memory" if is_in_mebibytes(resource) else resource
     picture = chart(f"{name}: {word}", times, lines, sorted(said.items()))
     rows = [{"at": time, **{each: lines[each][at] for each in AMOUNTS}} for at, time in enumerate(times)]
     rows = [{**row, "event": said.get(at, "")} for at, row in enumerate(rows)]
     return picture, rows[::-1], resources, {**given, "resource": resource}, ""
+
+
+def _thinned(values: Sequence[float | None], every: int, unit: int) -> list[float | None]:
+    """Return the means of `every` values each, of those that are known."""
+    parts = ([each for each in values[at : at + every] if each is not None] for at in range(0, len(values), every))
+    return [sum(part) / len(part) / unit if part else None for part in parts]
 
 
 def _groups(cluster: Cluster) -> list[dict[str, Any]]:

@@ -174,7 +174,8 @@ class Pages:
         time = given.get("time", "day")
         if time not in times:
             raise BadRequest(f'time: there is no "{time[:64]}"; there are {", ".join(times)}')
-        asked = {"since": times[time], "step": "day" if time == "quarter" else "hour"}
+        steps = {"day": "minute" if only else "hour", "week": "hour", "quarter": "day"}
+        asked = {"since": times[time], "step": steps[time]}
         try:
             answer = await self._recorder.series({**asked, **only})
             nodes = {"nodes": (await self._recorder.series(asked)).get("nodes", ())} if only else {}

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
-import yaml
 
 from pyroclast.resources import quantity
 from pyroclast.views.contract import Row, document
@@ -154,6 +153,8 @@ def write_document(context: Context, whole: Row) -> None:
     if form == "json":
         context.say(orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode())
     elif form == "yaml":
+        import yaml  # noqa: PLC0415 - for this form alone
+
         plain = orjson.loads(orjson.dumps(whole))
         context.say(yaml.dump(plain, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True).rstrip("\n"))
     elif form == "jsonpath" and argument:

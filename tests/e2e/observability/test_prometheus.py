@@ -51,7 +51,7 @@ def prometheus(folder: Path, targets: dict[str, str]) -> Iterator[str]:
 
 def ask(url: str, expression: str) -> list[Any]:
     """What an expression gives now; none while Prometheus is just starting."""
-    query = urllib.parse.urlencode({"query": expression.replace("$__rate_interval", "1m")})
+    query = urllib.parse.urlencode({"query": expression.replace("$__rate_interval", "1m").replace("$queue", ".*")})
     try:
         with urllib.request.urlopen(f"{url}/api/v1/query?{query}", timeout=10) as answer:
             found: list[Any] = json.load(answer)["data"]["result"]
