@@ -19,7 +19,7 @@ from pyroclast_board.pages.base import BadRequest, Scope
 
 PREFIX: Final = "/api/v1/"
 SECONDS: Final = 5.0
-SERIES_SECONDS: Final = 60.0
+SERIES_SECONDS: Final = 20.0
 MOST_SERIES: Final = 64
 MOST_NAMESPACES: Final = 200
 """Most namespaces in one request to the recorder."""
@@ -60,7 +60,7 @@ class Recorder:
         return list(parsed.get("items", ()))
 
     async def series(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """Return what queues and nodes had over time. Equal questions within a minute share one answer."""
+        """Return what queues and nodes had over time. Equal questions within a short time share one answer."""
         key = tuple(sorted(query.items()))
         asked_at, answer = self._series.get(key, (float("-inf"), {}))
         if time.monotonic() > asked_at + SERIES_SECONDS:

@@ -108,7 +108,7 @@ def prepare(cluster: Cluster) -> dict[str, str]:
 
 async def shows(browser: Browser, page: str, word: str) -> None:
     """Load a page until it has a word, as the estimates and the history take seconds."""
-    for _ in range(40):
+    for _ in range(200):
         await browser.open(page)
         if await browser.run("return document.querySelector('main').textContent.includes(arguments[0])", word):
             return
