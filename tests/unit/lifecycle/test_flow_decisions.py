@@ -10,7 +10,7 @@ import pytest
 
 from pyroclast.api import keys
 from pyroclast.api.enums import FlowPhase, FlowReason
-from pyroclast.api.records import FlowStatus, Job, JobFlow, JobSpec, JobTemplate
+from pyroclast.api.records import Array, FlowStatus, Job, JobFlow, JobSpec, JobTemplate
 from pyroclast.lifecycle.flow.decide import decide
 from pyroclast.lifecycle.flow.facts import (
     CancelJob,
@@ -334,6 +334,16 @@ def test_task_status_probe_passes_when_enough_pods_of_the_task_are_in_the_phase(
     of = flow(A, entry("b", "a", dependsOn={"targets": ["a"], "probe": {"taskStatusList": [probe]}}), phase="Running")
     there = job("f-a", "Running", taskStatusCount={"t": {"phase": counts}})
     assert started(decided(of, {"a": there})) == (["b"] if passes else [])
+
+
+def test_task_status_probe_of_an_array_needs_one_pod_as_its_gang_does() -> None:
+    probe = {"taskName": "t", "phase": "Running"}
+    of = flow(A, entry("b", "a", dependsOn={"targets": ["a"], "probe": {"taskStatusList": [probe]}}), phase="Running")
+    for running, passes in ((0, False), (1, True)):
+        there = job("f-a", "Running", taskStatusCount={"t": {"phase": {"Running": running}}})
+        task = msgspec.structs.replace(there.spec.tasks[0], replicas=0, min_available=None, array=Array(indexes="0-9"))
+        there = msgspec.structs.replace(there, spec=msgspec.structs.replace(there.spec, tasks=(task,)))
+        assert started(decided(of, {"a": there})) == (["b"] if passes else [])
 
 
 def test_entry_waits_and_the_flow_phase_stays_empty_while_its_template_is_missing() -> None:

@@ -10,6 +10,7 @@ from pyroclast.api.enums import JobPhase, TargetStrategy
 from pyroclast.api.records import Job, ProbeSet, TaskStatusProbe
 from pyroclast.lifecycle.flow.facts import FlowFacts, Node, ProbedJob, ProbeRequest
 from pyroclast.lifecycle.flow.units import EntryState, Stage, States
+from pyroclast.lifecycle.gang import arrays
 
 _NOT_YET_RUNNING = (JobPhase.NEW, JobPhase.PENDING)
 
@@ -166,7 +167,7 @@ def _task_states(job: Job, probes: Iterable[TaskStatusProbe]) -> list[str]:
     missing = []
     for probe in probes:
         phase = probe.phase or JobPhase.RUNNING.value
-        for task in job.spec.tasks:
+        for task in map(arrays.sized, job.spec.tasks):
             if probe.task_name not in ("", task.name) or task.replicas == 0:
                 continue
             needed = max(1, task.replicas if task.min_available is None else task.min_available)
