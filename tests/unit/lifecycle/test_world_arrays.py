@@ -157,7 +157,7 @@ class ArrayMachine(RuleBasedStateMachine):
     def a_user_adds_indexes(self, more):
         last = indexes.parse(self.world.array.indexes)[-1][-1]
         if last < 60 and self.world.job.status.state.phase not in ENDED:
-            self.world.change_array(indexes=f"{self.world.array.indexes},{last + more}")
+            self.world.change_array(indexes=f"{self.world.array.indexes},{last + 1 + more}")
 
     @rule(index=st.integers(0, 12))
     def a_user_cancels_an_index(self, index):
