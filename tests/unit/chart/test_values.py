@@ -325,13 +325,13 @@ def test_recorder_history_is_on_an_empty_dir_without_a_storage_size(helm):
 
 def test_rules_of_messages_are_a_file_that_only_the_recorder_mounts(helm):
     documents = rendered(
-        helm, "custom.recorder_notifications_secret=rules", "monitoring.runbooks=https://docs.example.org/alerts"
+        helm, "custom.recorder_notifications_secret=told-of", "monitoring.runbooks=https://docs.example.org/alerts"
     )
     container = container_of(documents, "recorder")
     assert "--notifications-file=/etc/pyroclast/notifications/notifications.yaml" in container["args"]
     assert {"name": "notifications", "mountPath": "/etc/pyroclast/notifications", "readOnly": True} in container["volumeMounts"]
-    assert '"secretName": "rules"' in json.dumps(pod_of(documents, "recorder"))
-    assert sum('"rules"' in json.dumps(each) for each in documents) == 1
+    assert '"secretName": "told-of"' in json.dumps(pod_of(documents, "recorder"))
+    assert sum('"told-of"' in json.dumps(each) for each in documents) == 1
     assert "--runbooks=https://docs.example.org/alerts" in container_of(documents, "board")["args"]
 
 
