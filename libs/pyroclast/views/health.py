@@ -89,8 +89,8 @@ def _nodes_away(facts: Facts) -> list[str]:
         jobs = f"{len(owners - {None})} Jobs"
     except Unknown as error:
         jobs = f"an unknown number of Jobs ({error})"
-    verb = "node is away" if len(away) == 1 else "nodes are away"
-    return [f"{len(away)} of {len(_of(facts, 'nodes'))} {verb} with {jobs}: {_some(names)}"]
+    verb = "is" if len(away) == 1 else "are"
+    return [f"{len(away)} of {len(_of(facts, 'nodes'))} nodes {verb} away with {jobs}: {_some(names)}"]
 
 
 def _evictions(facts: Facts) -> list[str]:

@@ -21,7 +21,8 @@ Group = Mapping[str, Any]
 WAITS: Final = "waits: "
 """The beginning of a Job's message that says why the Job waits."""
 
-_BESIDE: Final = f"; {WAITS}"
+BESIDE: Final = f"; {WAITS}"
+"""What stands between the message of a Job that runs and its trouble."""
 
 _ENDS: Final = frozenset(phase for phase in JobPhase if phase.is_finished)
 
@@ -90,7 +91,7 @@ def _at_rest(job: Mapping[str, Any]) -> str:
         return told
     if phase in _ENDS:
         return f"it is {phase} since {state.get('lastTransitionTime') or 'an unknown time'}{f': {message}' if message else ''}"
-    delayed = message.partition(_BESIDE)[2]
+    delayed = message.partition(BESIDE)[2]
     return f"it is {phase}: {delayed}" if pending.DUE in delayed else f"it is {phase} and does not wait"
 
 
@@ -111,7 +112,7 @@ def _success(job: Mapping[str, Any]) -> str:
         status.get("succeeded") or 0
     ):
         return ""
-    delayed = str(state.get("message", "")).partition(_BESIDE)[2]
+    delayed = str(state.get("message", "")).partition(BESIDE)[2]
     what = delayed if pending.DUE in delayed else "the job controller has not ended it yet"
     return f"all {total} pods have succeeded; {what}"
 
@@ -155,7 +156,7 @@ def group_cause(group: Group) -> WaitingCause:
 def running_cause(job: Mapping[str, Any]) -> WaitingCause | None:
     """Return the problem of a Job that has not ended: crashing containers, refused pods, a silent node; None without one."""
     state = _state(job)
-    message = state.get("message", "").partition(_BESIDE)[2] if state.get("phase") not in _ENDS else ""
+    message = state.get("message", "").partition(BESIDE)[2] if state.get("phase") not in _ENDS else ""
     is_cause = message and pending.DUE not in message and not (_deletion(job) or _success(job))
     return _coded(message, state.get("lastTransitionTime") or "") if is_cause else None
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase
-from pyroclast.views.jobs import WAITS, is_waiting, phase_of
+from pyroclast.views.jobs import BESIDE, WAITS, is_waiting, phase_of
 from pyroclast.views.readable import clock_text, ranges_of
 
 Object = Mapping[str, Any]
@@ -182,7 +182,8 @@ def _phases(facts: StoryFacts) -> Iterator[Step]:
             continue
         message = reasons.get(phase, "")
         if phase == last and not message.startswith(WAITS):
-            message = ": ".join(filter(None, (present.get("reason") or "", present.get("message") or ""))) or message
+            own = str(present.get("message") or "").partition(BESIDE)[0]  # what it waits for now is told elsewhere
+            message = ": ".join(filter(None, (present.get("reason") or "", own))) or message
         text = f"{name}: {message}" if message and not message.startswith(WAITS) else name
         if name == JobPhase.RESTARTING and text == name:
             text = "its pods are made anew; the reason was not recorded"

@@ -213,7 +213,7 @@ DRILLS: dict[str, tuple[Fault, str]] = {
     "service-silent": (lambda cluster, _, __: paused(cluster, "scheduler"), "volcano is silent since"),
     "configuration-refused": (refused_configuration, "line 4: not YAML"),
     "recorder-cannot-write": (locked_database, "the database takes no rows"),
-    "nodes-away": (lost_node, "1 of 8 node is away with 1 Jobs"),
+    "nodes-away": (lost_node, "1 of 8 nodes is away with 1 Jobs"),
     "evictions": (many_evictions, "10.0 evictions per minute, 100 in 10 minutes"),
     "certificates": (old_certificate, "expires in 2d"),
     "webhooks": (lambda cluster, _, __: paused(cluster, "admission"), "answer"),

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from pyroclast.api.types import JOB_FLOWS, SERVICE_ACCOUNTS, Key
+from pyroclast.api import keys
+from pyroclast.api.types import JOB_FLOWS, PODS, SERVICE_ACCOUNTS, Key
 from pyroclast_board.serving.viewers import COOKIE, Sessions
 
-from .conftest import Board, answering, fill, running_board
+from .conftest import POD, Board, answering, fill, running_board
 from .streams import messages
 
 SECRETS = ("hidden-job", "other/", "secret-flow")
@@ -61,6 +62,32 @@ async def test_jobs_in_forbidden_namespaces_are_counted_but_not_named(guarded: B
     assert "hidden-job" not in str(told)
     nobody = await guarded.token("nobody")
     assert "<b>0</b> Jobs" in await guarded.get("/jobs", token=nobody)
+
+
+async def test_log_of_a_failure_is_read_with_the_rights_of_the_viewer(guarded: Board) -> None:
+    uid = await guarded.job("team", "broken", phase="Failed")
+    hidden = await guarded.job("other", "hidden-job", phase="Failed")
+    ended = {
+        "name": "c",
+        "state": {"terminated": {"exitCode": 3, "reason": "Error"}},
+        "image": "i",
+        "imageID": "i",
+        "ready": False,
+        "restartCount": 0,
+    }
+    metadata = {"namespace": "team", "name": "broken-worker-0", "labels": {keys.JOB_NAME: "broken"}}
+    await guarded.put(
+        PODS,
+        {"metadata": metadata, "spec": {**POD, "nodeName": "n"}, "status": {"phase": "Failed", "containerStatuses": [ended]}},
+    )
+    member, admin = await guarded.token("member", "team"), await guarded.token("admin", everywhere=True)
+    await guarded.until(f"/jobs/{uid}", f"/jobs/{uid}/log", "ended with exit code 3", token=member)
+    refused = await guarded.get(f"/jobs/{uid}/log", token=member)
+    assert "system:serviceaccount:default:member" in refused.partition("It is not known")[2]
+    assert "pods/log" in refused
+    assert "Forbidden" not in await guarded.get(f"/jobs/{uid}/log", token=admin)
+    await guarded.get(f"/jobs/{hidden}/log", 404, token=member)
+    await guarded.get("/jobs/none/log", 404, token=admin)
 
 
 async def test_login_form_sets_a_secure_session_cookie_and_logout_clears_it(guarded: Board) -> None:

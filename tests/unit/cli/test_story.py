@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from typing import Any
 
 import pytest
 
 from pyroclast.views.story import LOG_LINES, StoryFacts, away_since, log_source, story_lines, story_of, with_log
+from pyroclast_cli import programs
+from tests.unit.cli.golden.server import serving
 
 
 def at(minute: int) -> str:
@@ -64,6 +68,11 @@ CASES = {
     "runs": (
         {"job": job("Pending", "Running"), "pods": [pod(0), pod(1, "n2")]},
         ["2 of 2 pods, on n[1-2]"],
+        "vcctl logs -n team j -f",
+    ),
+    "runs with a trouble that is told elsewhere": (
+        {"job": job("Pending", "Running", message="2 of 2 have started; waits: NodeSilent: x", reason="Enough")},
+        ["Running: Enough: 2 of 2 have started"],
         "vcctl logs -n team j -f",
     ),
     "runs on a dead node": (
@@ -125,6 +134,7 @@ def test_story_of_each_phase_has_its_steps_in_order_and_a_next_command(case):
     story = story_of(StoryFacts("team", "j", **facts))
     told = "\n".join(step["text"] for step in story["steps"])
     assert not [text for text in texts if text not in told], told
+    assert "NodeSilent" not in told
     times = [step["at"] for step in story["steps"] if step["at"]]
     assert times == sorted(times)
     assert story["next"] == want_next
@@ -148,3 +158,15 @@ def test_node_without_a_ready_condition_is_away():
     assert away_since({"status": {"conditions": [ready]}}) is None
     assert away_since({"status": {"conditions": [ready | {"status": "Unknown", "lastTransitionTime": at(1)}]}}) == at(1)
     assert away_since({"status": None}) == "an unknown time"
+
+
+def test_recorder_that_hangs_is_named_after_three_seconds_and_the_rest_is_told(capsys):
+    with serving() as server, socket.create_server(("127.0.0.1", 0)) as silent:
+        recorder = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        began = time.monotonic()
+        assert programs.vcctl(["why", "big", "-n", "team", "-s", server, "--recorder", recorder]) == 0
+        took = time.monotonic() - began
+    told = capsys.readouterr().out
+    assert "history is not known, because the recorder at http://127.0.0.1" in told
+    assert "submitted by alice to queue research" in told
+    assert took < 8, "it was 45 s"

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+from importlib.metadata import version
 from typing import cast
 
 import pytest
 
+from pyroclast.api import keys
 from pyroclast.kube.http.client import Client
-from pyroclast.runtime.leadership import identity, lead, shard_leases
+from pyroclast.runtime.leadership import Reports, identity, lead, shard_leases
 from pyroclast.runtime.settings import LeaderElectionSettings, load
 
 NO_CLIENT = cast("Client", None)
@@ -31,6 +33,20 @@ def test_leader_elect_identity_replaces_the_generated_identity() -> None:
 
 
 @pytest.mark.looptime
+def test_lease_reports_the_version_and_a_problem_since_it_began() -> None:
+    problem: tuple[str, str] | None = None
+    now = 1_800_000_000.0
+    reports = Reports({"a": "b"}, lambda: problem, lambda: now)
+    assert dict(reports) == {"a": "b", keys.SERVICE_VERSION: version("pyroclast"), keys.SERVICE_PROBLEM: ""}
+    problem = ("database", "disk\nfull")
+    assert reports[keys.SERVICE_PROBLEM] == "database 2027-01-15T08:00:00Z disk full"
+    now, problem = now + 60, ("database", "x" * 5000)
+    assert reports[keys.SERVICE_PROBLEM].startswith("database 2027-01-15T08:00:00Z xxx")
+    assert len(reports[keys.SERVICE_PROBLEM]) == 1024
+    problem = None
+    assert reports[keys.SERVICE_PROBLEM] == "", "the problem of a holder before is cleared too"
+
+
 async def test_without_election_all_shards_are_led_at_once() -> None:
     settings = load(LeaderElectionSettings, {"leader-elect": "false", "leader-elect-shards": "3"})
     led: list[int] = []
