@@ -39,6 +39,7 @@ LISTS = (
     "queues --tree",
     "budget",
     "limits",
+    "doctor",
     "nodes",
     "nodes --by zone",
     "nodes --by tier",
