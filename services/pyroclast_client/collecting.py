@@ -12,13 +12,12 @@ from pyroclast.kube.http.client import Client
 from pyroclast.resources import indexes
 from pyroclast_client import errors
 from pyroclast_client.documents import STORE, SUBMISSION
-from pyroclast_client.podreading import Pod, log_of
+from pyroclast_client.podreading import EVICTIONS, Pod, log_of
 from pyroclast_client.results import Envelope, Outcome, decoded, envelope
 from pyroclast_client.runner import sealing
 
 AFTER_FRAMES: Final = 20  # most lines that other code may print after the result
 STOPPED: Final = ("Terminated", "Aborted")
-EVICTIONS: Final = frozenset({"Evicted", "Preempted", "NodeLost", "NodeShutdown"})
 
 
 @dataclass(slots=True)

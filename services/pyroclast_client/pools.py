@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from pyroclast_client import errors
+from pyroclast_client.collecting import STOPPED
 from pyroclast_client.compilation import CRASHES, seconds_of
 from pyroclast_client.documents import fresh_name
 from pyroclast_client.executors import TTL_SECONDS, Item, PodExecutor
@@ -44,7 +45,6 @@ MOST_STRANGERS: Final = 64  # connections that have not proved yet that they are
 AHEAD_SECONDS: Final = 0.05  # so much work waits at a worker, so that it does not wait for the next call
 MOST_AHEAD: Final = 32
 LEAVE_SECONDS: Final = 10.0
-STOPPED: Final = ("Terminated", "Aborted")
 ADVICE: Final = "submit the calls again, and `pool.explain()` says why workers wait"
 
 

@@ -18,6 +18,7 @@ import yaml
 import pyroclast.client as pc
 from pyroclast.api.types import PODS, SERVICE_ACCOUNTS, Key
 from pyroclast_client import errors
+from pyroclast_client.compilation import Surroundings, compiled
 from pyroclast_client.loops import run
 from pyroclast_client.planes import LocalClient
 from tests.e2e.support.cluster import wait_until
@@ -199,8 +200,8 @@ def flow_failed(local: LocalClient, folder: Path) -> None:
 
 
 def usage(local: LocalClient, folder: Path) -> None:
-    with pc.Client(kubeconfig=local.kubeconfig) as client:
-        client.submit(divided.call(1, 1))
+    call = divided.call(1, 1)
+    compiled(call.function, [call.arguments], call.options, Surroundings("default"), name="divided")  # on nodes elsewhere
 
 
 CASES: dict[str, tuple[type[errors.PyroclastError], Callable[[LocalClient, Path], None], str, str]] = {
