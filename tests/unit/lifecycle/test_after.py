@@ -168,3 +168,7 @@ def test_an_array_runs_what_it_can_before_it_fails_for_what_can_never_run():
     waits = members.named(array(phase=JobPhase.RUNNING, status={**open_, "arrays": {"a": {"completed": "0-1"}}}))
     message = decided(waits, seen("prepare", "Running", indexes="0-1"), group_phase=PodGroupPhase.RUNNING).status.state.message
     assert "waits: WaitsForJob: it starts after job prepare, which is Running, has succeeded" in message
+
+
+def test_a_waiting_job_that_is_restarted_still_makes_nothing():
+    assert decided(waiter(phase=JobPhase.RESTARTING, status={"version": 1, "retryCount": 1})).effects == ()

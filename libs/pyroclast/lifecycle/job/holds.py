@@ -32,7 +32,7 @@ def hold(facts: JobFacts) -> str:
     job = facts.job
     if job.spec.suspend:
         return f"{PendingReason.SUSPENDED}: {suspended_by(job)}"
-    if job.status.state.phase in _BEFORE and after.is_held(job, job.status.after):
+    if job.status.state.phase in (*_BEFORE, JobPhase.RESTARTING) and after.is_held(job, job.status.after):
         state = _after(facts)
         why = after.never(job, state, facts.cycle)
         if why:

@@ -59,6 +59,8 @@ def pending_actions(facts: JobFacts) -> PendingActions:
     remembered = delays.remembered(facts)
     if is_ending(facts.job.status.state.phase):
         return PendingActions(_ordered(facts), forget=frozenset(remembered))
+    if facts.job.status.state.phase is JobPhase.RESTARTING and facts.job.status.retry_count >= facts.job.spec.max_retry:
+        return PendingActions(forget=frozenset(remembered))  # the Job fails now, before it takes a further action
     has_policies = facts.job.spec.policies or any(task.policies for task in facts.job.spec.tasks)
     happened = (*remembered, *observed(facts.job, facts.pods, facts.memory.successes)) if has_policies else ()
     known = delays.since(facts) if happened else {}
