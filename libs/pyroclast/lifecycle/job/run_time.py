@@ -21,7 +21,7 @@ from pyroclast.lifecycle.job.phase_transitions import Change
 from pyroclast.lifecycle.times import format_time, lenient_seconds, parse_time
 from pyroclast.resources import durations
 
-_ALIVE = (JobPhase.NEW, JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING)
+_ALIVE = (JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING)
 
 
 def due(facts: JobFacts) -> list[float]:
