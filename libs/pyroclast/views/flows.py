@@ -10,7 +10,6 @@ from pyroclast.api.enums import FlowReason
 from pyroclast.api.types import JOBS
 from pyroclast.api.waiting_codes import NEVER, NOT_NOW
 from pyroclast.api.waiting_reasons import PendingReason
-from pyroclast.lifecycle.flow.checks import reads_of
 from pyroclast.pictures.flow_graph import FlowNode, depths_of, flow_graph
 from pyroclast.pictures.svg import Picture
 from pyroclast.views.contract import Row
@@ -108,6 +107,8 @@ def _outputs(name: str, entry: Mapping[str, Any], outputs: Mapping[str, str]) ->
 
 def _targets(entry: Mapping[str, Any]) -> list[str]:
     """Return the entries for which an entry waits: its targets, and those whose outputs it reads."""
+    from pyroclast.lifecycle.flow.checks import reads_of  # noqa: PLC0415 - imports the engine of expressions
+
     return list(dict.fromkeys((*((entry.get("dependsOn") or {}).get("targets") or ()), *reads_of(entry))))
 
 

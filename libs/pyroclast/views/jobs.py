@@ -13,7 +13,6 @@ from pyroclast.api.schedulers import SILENT_SECONDS, Schedulers
 from pyroclast.api.types import JOBS
 from pyroclast.api.waiting_codes import TOLD_BY_SCHEDULER, says_never
 from pyroclast.api.waiting_reasons import PendingReason
-from pyroclast.rules.jobs.arrays import number_of_pods
 from pyroclast.views.readable import main_resources
 
 Group = Mapping[str, Any]
@@ -191,7 +190,11 @@ def _state(job: Mapping[str, Any]) -> Mapping[str, Any]:
 def pods_of(job: Mapping[str, Any]) -> int:
     """Return the number of pods that `job` has in all."""
     tasks = (job.get("spec") or {}).get("tasks") or ()
-    return sum(number_of_pods(task) if task.get("array") else int(task.get("replicas", 1)) for task in tasks)
+    if any(task.get("array") for task in tasks):
+        from pyroclast.rules.jobs.arrays import number_of_pods  # noqa: PLC0415 - imports all rules of Jobs, for arrays alone
+
+        return sum(number_of_pods(task) if task.get("array") else int(task.get("replicas", 1)) for task in tasks)
+    return sum(int(task.get("replicas", 1)) for task in tasks)
 
 
 def phase_of(job: Mapping[str, Any]) -> str:

@@ -15,7 +15,6 @@ import yaml
 from pyroclast.api.enums import Action
 from pyroclast.api.types import JOBS
 from pyroclast.resources import quantity
-from pyroclast.rules.jobs.arrays import number_of_pods
 from pyroclast_cli.compatible.commands import issue, required_key
 from pyroclast_cli.compatible.job_view import view_lines
 from pyroclast_cli.flags import Context, Failure, Flag
@@ -68,6 +67,8 @@ def job_table(
 
 
 def _cells(job: Mapping[str, Any]) -> list[str]:
+    from pyroclast.rules.jobs.arrays import number_of_pods  # noqa: PLC0415 - imports all rules of Jobs, for lists alone
+
     metadata, status = job["metadata"], job.get("status") or {}
     created = datetime.fromisoformat(metadata["creationTimestamp"]).astimezone()
     replicas = sum(map(number_of_pods, job.get("spec", {}).get("tasks") or ()))
