@@ -104,7 +104,7 @@ async def _submitted(context: Context, command: str, given: Values, work: Work) 
         if place.is_here and work.words and command == "srun":
             work = replace(work, words=(shutil.which(work.words[0]) or work.words[0], *work.words[1:]))
         if not place.is_here:
-            place = replace(place, archive=_archive(given, command))
+            place = replace(place, archive=archive(given, command))
         made = submission(command, given, work, place)
         for note in () if "quiet" in given else made.notes:
             say(f"note: {note}")
@@ -130,11 +130,10 @@ def _show(made: Submission) -> None:
         say(f"note: {note}")
 
 
-def _archive(given: Values, command: str) -> bytes:
-    """Return the packed current folder, if it travels."""
-    how = given.get("folder", ["copy" if command == "srun" and not given.get("volume") and not given.get("chdir") else "none"])[
-        -1
-    ]
+def archive(given: Values, command: str) -> bytes:
+    """Return the packed current folder, if it travels. A home folder, which has keys in it, only travels on demand."""
+    travels = command == "srun" and not given.keys() & {"volume", "chdir"} and Path.cwd() != Path.home()
+    how = given.get("folder", ["copy" if travels else "none"])[-1]
     if how not in {"copy", "none"}:
         raise Failure(f'--folder: "{how}" is not copy or none')
     if how == "none":
@@ -151,8 +150,8 @@ def _archive(given: Values, command: str) -> bytes:
         return member
 
     packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=6) as archive:
-        archive.add(".", filter=counted)
+    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=6) as tar:
+        tar.add(".", filter=counted)
     if packed.tell() > MOST_BYTES:
         raise Failure(_TOO_LARGE.format(Path.cwd(), f"{packed.tell():,} bytes when packed"))
     return packed.getvalue()
