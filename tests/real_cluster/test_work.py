@@ -173,7 +173,7 @@ def test_a_gang_fits_exactly_beside_daemons_static_pods_and_the_default_schedule
         more["spec"]["tasks"] = [_filling("node-3", free["node-3"] + 1)]
         installed.apply([more])
         says = "--output=jsonpath={.status.state.message}"
-        wait_for(lambda: "NotEnoughResources" in installed.kubectl("get", "vcjob", "more", says), "the Job to say why it waits")
+        wait_for(lambda: "NodesFull" in installed.kubectl("get", "vcjob", "more", says), "the Job to say why it waits")
         installed.kubectl("delete", "vcjob", "exact", "more")
     finally:
         manifest.unlink()
