@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast_scheduler.model.hypernodes import has_topology, is_constrained
 from pyroclast_scheduler.model.jobs import Job
@@ -37,9 +39,14 @@ def execute(session: Session, arguments: Arguments) -> None:
     work = _Work(session, Heap(session.queue_key, is_live=True))
     waiting = [job for job in list(session.jobs.values()) if work.prepare(job)]
     nominated = {job.facts.key: job for job in waiting if _has_nominated(job)} if session.may_evict else {}
-    # 1. Room that evictions made is used by those for whom it was made
+    # 1. Room that evictions made is used by those for whom it was made, first where the evicted pods are gone already
     for job in sorted(
-        nominated.values(), key=lambda job: (session.queue_key(session.queues[job.facts.queue]), session.job_key(job))
+        nominated.values(),
+        key=lambda job: (
+            not _has_its_room(session, job),
+            session.queue_key(session.queues[job.facts.queue]),
+            session.job_key(job),
+        ),
     ):
         _place_nominated(work, job)
     # 2. All others, in turns: the best job of the best queue is placed and committed, or undone. A started gang that lacks
@@ -161,23 +168,46 @@ def _has_nominated(job: Job) -> bool:
     return any(task.facts.nominated and task.status is TaskStatus.PENDING for task in job.tasks)
 
 
+def _has_its_room(session: Session, job: Job) -> bool:
+    """Whether a waiting task of `job` fits now on the node on which pods were evicted for it."""
+    rows = session.snapshot.rows
+    return any(
+        (row := rows.get(task.facts.nominated)) is not None
+        and session.plan(task.facts.shape).room(np.array([row], dtype=np.intp), future=False)[0] > 0
+        for task in job.tasks
+        if task.facts.nominated and task.status is TaskStatus.PENDING
+    )
+
+
 def _place_nominated(work: _Work, job: Job) -> None:
-    """Place a job for which pods were evicted before others, which would get the room, so that more pods would be evicted."""
-    session, placer = work.session, work.placers[job.facts.key]
-    if isinstance(placer.tasks, deque):
-        ordered = sorted(placer.tasks, key=lambda task: not task.facts.nominated)
-        placer.tasks.clear()
-        placer.tasks.extend(ordered)
+    """Place a job for which pods were evicted before others, which would get the room, so that more pods would be evicted.
+
+    Of a job that has its minimum, only the tasks for which pods were evicted go first: the rest would take the room of others.
+    """
+    session, tasks = work.session, work.placers[job.facts.key].tasks
+    later: list[Task] = []
+    if isinstance(tasks, deque):
+        _reorder(tasks, sorted(tasks, key=lambda task: not task.facts.nominated))
     while True:
-        statement = placer.place(False)
+        if isinstance(tasks, deque) and session.job_ready(job):
+            later += [task for task in tasks if not task.facts.nominated]
+            _reorder(tasks, [task for task in tasks if task.facts.nominated])
+        statement = work.placers[job.facts.key].place(False) if tasks else None
         if statement is None or not session.job_ready(job):
-            return
-        statement.commit()
-        if not placer.tasks:
-            return
-        if not _has_nominated(job):
             break
-    work.push(job)
+        statement.commit()
+        if not _has_nominated(job):
+            later = [*tasks, *later] if isinstance(tasks, deque) else later
+            break
+    if isinstance(tasks, deque):
+        _reorder(tasks, later)
+    if tasks and (later or not isinstance(tasks, deque)):
+        work.push(job)
+
+
+def _reorder(tasks: deque[Task], order: list[Task]) -> None:
+    tasks.clear()
+    tasks.extend(order)
 
 
 def open_gates(session: Session) -> None:

@@ -111,6 +111,11 @@ def test_two_queues_that_each_lack_a_resource_which_the_other_has_come_to_rest()
     assert sum(cluster.running().values()) == 10
 
 
+def test_further_pods_of_a_job_take_no_room_that_an_eviction_made_for_another_job() -> None:
+    """Both Jobs have pods with nominated nodes; the one of the better queue had its minimum, and took both nodes in turn."""
+    assert restless([405], "reclaim", "proportion") == []
+
+
 @pytest.mark.parametrize("kind", TIERS)
 @pytest.mark.parametrize("action", ACTIONS)
 def test_evictions_end_in_random_clusters_with_constant_demand(action: str, kind: str) -> None:
