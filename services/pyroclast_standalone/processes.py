@@ -116,11 +116,11 @@ class Supervisor:
             await asyncio.sleep(0.05)
 
     async def watch(self) -> None:
-        """Restart processes that die, and keep their logs short, until cancelled."""
+        """Restart processes that die, and keep their logs short, until `stop` is called."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._keep_logs_short())
-            for name in list(self._children):
-                group.create_task(self._keep(name))
+            rotating = group.create_task(self._keep_logs_short())
+            await asyncio.wait([group.create_task(self._keep(name)) for name in list(self._children)])
+            rotating.cancel()
 
     async def stop(self) -> None:
         """Stop all children, by force after a timeout. All are stopped together, except the first, on which the others depend."""
