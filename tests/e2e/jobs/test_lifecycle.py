@@ -178,7 +178,7 @@ def test_gang_is_bound_when_its_launcher_has_an_init_container_that_waits_for_wo
 def test_job_with_an_unknown_plugin_is_refused_and_known_plugins_are_listed(cluster: Cluster, namespace: str) -> None:
     said = cluster.refused("create", "-n", namespace, "-f", "examples/invalid/unknown-plugin.yaml")
     assert "unable to find job plugin" in said
-    assert "there are env, hcclrank, mpi, pytorch, ray, ssh, svc, tensorflow" in said
+    assert "there are env, hcclrank, mpi, pytorch, ray, slurm, ssh, svc, tensorflow" in said
 
 
 def test_scaling_updates_the_ssh_config_and_keeps_the_keys(cluster: Cluster, namespace: str) -> None:

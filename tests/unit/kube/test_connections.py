@@ -272,7 +272,8 @@ ACCOUNT, OWN = "system:serviceaccount:team:ann", f"Bearer {','.join(servers.AUDI
 @pytest.mark.parametrize(
     ("user", "may", "given", "host", "want"),
     [
-        ("ann", True, "", "127.0.0.1", ""),
+        ("ann", True, "", "127.0.0.1", OWN),
+        ("ann", False, "", "127.0.0.1", ""),
         (ACCOUNT, True, "", "127.0.0.1", OWN),
         (ACCOUNT, False, "", "127.0.0.1", ""),
         ("ann", True, "own", "127.0.0.1", "Bearer own"),

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy import select
 
 from pyroclast.api import crds
-from pyroclast.api.types import CRDS, CRON_JOBS, HYPER_JOBS, HYPER_NODES, JOB_FLOWS, JOBS, POD_GROUPS, PODS, QUEUES, Key
+from pyroclast.api.types import COMMANDS, CRDS, CRON_JOBS, HYPER_JOBS, HYPER_NODES, JOB_FLOWS, JOBS, POD_GROUPS, PODS, QUEUES, Key
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast_recorder.app import Recorder, RecorderMetrics
 from pyroclast_recorder.database.database import Database
@@ -19,7 +19,7 @@ from pyroclast_recorder.database.tables import pods
 from pyroclast_recorder.settings import RecorderSettings
 from tests.unit.running import RunningServer
 
-FOLLOWED = {kind.qualified for kind in (JOBS, POD_GROUPS, JOB_FLOWS, CRON_JOBS, HYPER_JOBS, HYPER_NODES, QUEUES)}
+FOLLOWED = {kind.qualified for kind in (JOBS, POD_GROUPS, JOB_FLOWS, CRON_JOBS, HYPER_JOBS, HYPER_NODES, QUEUES, COMMANDS)}
 LONG_AGO = "2026-01-01T00:00:00Z"
 
 

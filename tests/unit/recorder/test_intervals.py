@@ -255,7 +255,7 @@ OF_0016 = (
 
 async def test_migration_from_0016_keeps_what_is_gone_until_an_event_of_a_later_version_says_otherwise(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path}/h.db", "c")
-    async with database._transaction() as connection:
+    async with database.transaction() as connection:
         await connection.run_sync(lambda opened: command.upgrade(configuration(opened), "0016"))
         for statement in OF_0016:
             await connection.exec_driver_sql(statement)

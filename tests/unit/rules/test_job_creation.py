@@ -563,7 +563,7 @@ def test_custom_plugin_is_allowed_only_if_admission_is_configured_with_it() -> N
     given = job(plugins={"stamp": ["--any"]})
     assert jobs.validate_create(given, QUEUES, JobOptions(plugins=("svc", "stamp"))).allowed
     (cause,) = jobs.validate_create(given, QUEUES).causes
-    assert str(cause).endswith("; there are env, hcclrank, mpi, pytorch, ray, ssh, svc, tensorflow")
+    assert str(cause).endswith("; there are env, hcclrank, mpi, pytorch, ray, slurm, ssh, svc, tensorflow")
 
 
 def test_refusal_sentence_ends_with_the_field_paths_of_its_first_five_causes() -> None:

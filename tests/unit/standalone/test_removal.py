@@ -118,7 +118,7 @@ def token(text: str) -> Step:
 async def test_token_renewal_is_logged_and_retried_after_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounts, "LEAST_SECONDS", 0.001)
     async with FaultServer() as server, server.client() as client:
-        server.on(TOKEN, token("first"), status(403, "Forbidden"), token("second"))
+        server.on(TOKEN, token("first"), token("for our servers"), status(403, "Forbidden"), token("second"))
         lines: list[str] = []
         kept = Accounts(client, client.config, tmp_path, lines.append)
         await kept.issue("a")

@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 import aiohttp
 from aiohttp import WSMsgType, web
 
-from pyroclast.kube.http.exec import CLOSING_PROTOCOL, PROTOCOL
 from pyroclast.rules.errors import FieldError, forbidden, invalid
 from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.context import Answer, Context, Streamed, Upgraded
@@ -22,7 +21,7 @@ _ADDRESS_TYPES: Final = ("InternalIP", "ExternalIP", "Hostname")  # simulated no
 _FORWARDED: Final = ("follow", "previous", "sinceSeconds", "sinceTime", "tailLines", "limitBytes", "timestamps", "stream")
 _CONNECT_SECONDS: Final = 10.0
 _ALIVE_SECONDS: Final = 30.0
-_PROTOCOLS: Final = (CLOSING_PROTOCOL, PROTOCOL)
+_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")  # those of `kube.http.exec`, whose client the server does not load
 _Socket: TypeAlias = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
 
 
