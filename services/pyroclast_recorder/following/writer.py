@@ -67,13 +67,15 @@ class Writer:
         self._generation = 0
         self._is_writing = False
         self._begun: float | None = None
+        self._clock = asyncio.get_running_loop().time  # metrics are read in another thread, which has no loop
         self.complaint: str | None = None
 
     @property
     def unwritten_seconds(self) -> float:
         """For how long the oldest row has waited for the database; 0 without rows."""
-        oldest = self._begun if self._begun is not None else self._oldest if len(self._batch) else loop_time()
-        return max(0.0, loop_time() - oldest)
+        now = self._clock()
+        oldest = self._begun if self._begun is not None else self._oldest if len(self._batch) else now
+        return max(0.0, now - oldest)
 
     async def add(self, table: Table, version: int, row: Row) -> None:
         """Add a row. Waits while too many rows are not written."""

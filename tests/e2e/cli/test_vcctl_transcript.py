@@ -167,7 +167,7 @@ def test_vcctl_commands_of_a_user_session_print_expected_output_and_exit_status(
     types(f"vresume -n train -N {namespace}")
     types("vcctl wait train --for Running --timeout 60s", "is Running")
     types(f"vcancel -n train -N {namespace}", "cancel job train successfully")
-    types("vcctl explain train", f"there is no Job {namespace}/train", status=4)
+    types("vcctl explain train", "it does not exist any more")
     types(f"vcctl job run -f train.yaml -N train -n {namespace}", "run job train successfully")
     types("vcctl wait train --for Running --timeout 60s", "is Running")
     types(f"vjobs -N {namespace}", "^train +", "^second +")
