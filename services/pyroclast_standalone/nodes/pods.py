@@ -73,6 +73,7 @@ log = structlog.get_logger()
 _MAX_ROUNDS = 100
 _BY_NODE = "node"
 _ORPHAN_SECONDS = 40.0  # how long a cluster's pod garbage collector waits for a missing node
+_REMOVAL_SECONDS = 5.0  # how long the API server may take to remove a pod that is deleted without grace
 
 
 @dataclass(slots=True)
@@ -87,6 +88,7 @@ class Entry:
     published: int = 0
     version: str = ""
     is_deleted: bool = False
+    delete_at: float | None = None
     has_ended: bool = False
 
 
@@ -185,10 +187,7 @@ class PodKeeper:
             self._runtime.release(entry.life.uid)
             self._addresses.give_back(entry.life.uid, entry.life.pod_ip)
         if entry.life.may_be_deleted and not entry.is_deleted:
-            # otherwise the API server removes it, at once or after its finalizers
-            if pod.metadata.deletion_grace_period_seconds != 0:
-                await self._delete(pod)
-            entry.is_deleted = True
+            await self._remove(pod, entry)
         elif entry.life.wake_at is not None:
             self._queue.add_at(key, entry.life.wake_at)
 
@@ -306,6 +305,19 @@ class PodKeeper:
             return  # another pod has the name: the watch delivers it
         entry.published, entry.version = digest, written["metadata"]["resourceVersion"]
         log.debug("pod.status", pod=str(pod.key), phase=str(entry.life.phase))
+
+    async def _remove(self, pod: records.Pod, entry: Entry) -> None:
+        """Remove an ended pod that is to be deleted.
+
+        Without grace the API server does that itself, unless its client was killed in the middle of the request.
+        """
+        if pod.metadata.deletion_grace_period_seconds == 0 and entry.delete_at is None:
+            entry.delete_at = self._now() + _REMOVAL_SECONDS
+        if entry.delete_at is None or self._now() >= entry.delete_at:
+            await self._delete(pod)
+            entry.is_deleted = True
+        else:
+            self._queue.add_at(pod.key, entry.delete_at)
 
     async def _delete(self, pod: records.Pod) -> None:
         try:

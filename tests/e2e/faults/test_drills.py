@@ -200,7 +200,9 @@ def second_owner(cluster: Cluster, namespace: str, _: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def held_api_server(cluster: Cluster, _: str, __: Path) -> Iterator[None]:
-    pid = cluster.server.plane.apiserver.process.pid if cluster.server else cluster.pids["apiserver"]
+    if cluster.server is not None:
+        pytest.skip("the drill pauses the embedded API server")
+    pid = cluster.pids["apiserver"]
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
