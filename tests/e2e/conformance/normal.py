@@ -11,7 +11,7 @@ _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _GENERATED = re.compile(r"(?<=-|_)[bcdfghjklmnpqrstvwxz2456789]{5}\b")
 _ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
-_AGE = re.compile(r"\d+(s|m|h|d)(\d+(s|m|h))?|<invalid>")
+_AGE = re.compile(r"\d+(s|m|h|d|y)(\d+(s|m|h|d))?|<invalid>")
 _CLUSTER_ADDRESS = re.compile(r"\b10\.\d+\.\d+\.\d+\b")
 _VERSION = re.compile(r"(resource ?[vV]ersion\W{1,8}|in the precondition \(|in record \()(\d+)")
 _CURRENT = re.compile(r"(?<=current: )\d+")
