@@ -197,12 +197,15 @@ def _place_nominated(work: _Work, job: Job) -> None:
             break
         statement.commit()
         if not _has_nominated(job):
-            later = [*tasks, *later] if isinstance(tasks, deque) else later
+            if isinstance(tasks, deque):
+                later = [*tasks, *later]
+            else:
+                work.push(job)
             break
     if isinstance(tasks, deque):
         _reorder(tasks, later)
-    if tasks and (later or not isinstance(tasks, deque)):
-        work.push(job)
+        if tasks:
+            work.push(job)
 
 
 def _reorder(tasks: deque[Task], order: list[Task]) -> None:
