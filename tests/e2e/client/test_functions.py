@@ -98,7 +98,7 @@ def test_sweep_returns_values_and_errors_and_retry_reruns_only_failed_calls(loca
     results = sweep.results(280)
     assert [job.object()["spec"]["tasks"][0]["replicas"] for job in sweep.jobs] == [100]
     told = {number: result for number, result in enumerate(results) if isinstance(result, errors.TaskError)}
-    assert sweep.failed == sorted(told) == [0, 34, 68]
+    assert sweep.failed == sorted(told) == [0, 34, 68], [each for each in results if isinstance(each, errors.PyroclastError)]
     assert [result for result in results if isinstance(result, int)] == [n**2 for n in range(100) if n not in told]
     for number, error in told.items():
         assert (error.index, str(error.__cause__)) == (number, f"not {number}")
