@@ -1,6 +1,7 @@
 """Process mode: pods run as processes of this machine."""
 
 import asyncio
+import itertools
 import os
 import signal
 import sys
@@ -88,6 +89,23 @@ async def test_deleted_pod_gets_sigterm_and_is_killed_after_the_grace_period(clu
     phases = {orjson.loads(change.current.data)["metadata"]["name"]: change for change in cluster.server.history("pods")}
     assert orjson.loads(phases["polite"].current.data)["status"]["phase"] == "Succeeded"
     assert orjson.loads(phases["deaf"].current.data)["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
+
+
+async def test_container_whose_start_takes_long_on_a_busy_machine_is_not_lost(cluster, tmp_path, monkeypatch):
+    launch, minutes = launcher.Launcher.launch, itertools.count(0, 60)
+
+    def slowly(*arguments, **keywords):
+        process = launch(*arguments, **keywords)
+        process.send_signal(signal.SIGSTOP)  # the machine has no time for it
+        asyncio.get_running_loop().call_later(0.5, process.send_signal, signal.SIGCONT)
+        return process
+
+    monkeypatch.setattr(launcher.Launcher, "launch", slowly)
+    monkeypatch.setattr(runtime.ProcessRuntime, "_now", property(lambda _: lambda: next(minutes), lambda *_: None), raising=False)
+    await started(cluster, tmp_path)
+    pod = await cluster.run_pod("p", "echo up")
+    assert (await cluster.until_phase("p", "Succeeded", "Failed"))["status"]["phase"] == "Succeeded"
+    assert printed(tmp_path, pod) == ["up"]
 
 
 async def test_background_processes_are_killed_when_the_container_ends(cluster, tmp_path):

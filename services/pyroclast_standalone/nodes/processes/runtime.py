@@ -77,7 +77,6 @@ def _port(target: Mapping[str, Any], ports: Mapping[str, int]) -> int:
 log = structlog.get_logger()
 
 _LOST_STATUS = 137  # of a container that ended while no process observed it
-_START_SECONDS = 10.0
 _REFRESH_SECONDS = 2.0
 _STOP_SECONDS = 5.0
 
@@ -223,7 +222,10 @@ class ProcessRuntime:
         folder = self._layout.run(life.uid, container.name, container.restarts)
         process = self._launcher.launch(pod, container.spec, work, folder, grant)
         self._watch(pod, container, process.pid, process)
-        await self._until_started(life.uid, container, process)
+        pause = 0.005  # while the machine has no time for the shim, the container waits, as for a busy kubelet
+        while self._layout.running(life.uid, container.name, container.restarts) is None and process.poll() is None:
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, 0.2)
         self._take(pod.key, life.uid, container.name, container.restarts)
         self._arm(pod, life, container, self._now())
         return execution
@@ -333,13 +335,6 @@ class ProcessRuntime:
                 shutil.rmtree(folder, ignore_errors=True)
 
         return Attached(streams, process, leader, code)
-
-    async def _until_started(self, uid: str, container: ContainerLife, process: subprocess.Popen[bytes]) -> None:
-        deadline = self._now() + _START_SECONDS
-        while self._layout.running(uid, container.name, container.restarts) is None:
-            if process.poll() is not None or self._now() > deadline:
-                return
-            await asyncio.sleep(0.005)
 
     async def _run_once(
         self, pod: records.Pod, life: PodLife, container: ContainerLife, command: list[str], seconds: float
