@@ -7,24 +7,16 @@ from pyroclast.api.records.workloads import BatchJob, BatchJobSpec
 
 
 class JobPodSpec(Wire, frozen=True, kw_only=True):
-    """The spec of a Job's pods."""
-
     scheduler_name: str = ""
 
 
 class JobTemplate(Wire, frozen=True, kw_only=True):
-    """The pod template of a Job."""
-
     spec: JobPodSpec = JobPodSpec()
 
 
 class JobSpec(BatchJobSpec, frozen=True, kw_only=True):
-    """The spec of a Job."""
-
     template: JobTemplate = JobTemplate()
 
 
 class Job(BatchJob, frozen=True, kw_only=True):
-    """A native Job of Kubernetes."""
-
     spec: JobSpec = JobSpec()

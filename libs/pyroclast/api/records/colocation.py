@@ -24,8 +24,6 @@ class ColocationConfigurationSpec(Wire, frozen=True, kw_only=True):
 
 
 class ColocationConfiguration(ObjectRecord, frozen=True, kw_only=True):
-    """Memory settings of the selected pods."""
-
     spec: ColocationConfigurationSpec = ColocationConfigurationSpec()
 
 

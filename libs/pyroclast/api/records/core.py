@@ -11,20 +11,14 @@ from pyroclast.api.records.meta import ObjectRecord, Wire
 
 
 class NamespaceStatus(Wire, frozen=True, kw_only=True):
-    """The phase of a namespace: Active or Terminating."""
-
     phase: str = ""
 
 
 class Namespace(ObjectRecord, frozen=True, kw_only=True):
-    """A namespace."""
-
     status: NamespaceStatus = NamespaceStatus()
 
 
 class ConfigMap(ObjectRecord, frozen=True, kw_only=True):
-    """A ConfigMap."""
-
     data: Mapping[str, str] = {}
 
 
@@ -36,15 +30,11 @@ class Secret(ObjectRecord, frozen=True, kw_only=True):
 
 
 class ServiceSpec(Wire, frozen=True, kw_only=True):
-    """The pods that a Service selects."""
-
     selector: Mapping[str, str] = {}
     cluster_ip: str = msgspec.field(default="", name="clusterIP")
 
 
 class Service(ObjectRecord, frozen=True, kw_only=True):
-    """A Service."""
-
     spec: ServiceSpec = ServiceSpec()
 
 
@@ -64,14 +54,10 @@ class PersistentVolumeClaimSpec(Wire, frozen=True, kw_only=True):
 
 
 class PersistentVolumeClaimStatus(Wire, frozen=True, kw_only=True):
-    """The phase of a claim: Pending, Bound or Lost."""
-
     phase: str = ""
 
 
 class PersistentVolumeClaim(ObjectRecord, frozen=True, kw_only=True):
-    """A PersistentVolumeClaim."""
-
     ESSENTIAL: ClassVar = ("spec",)
 
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
@@ -87,15 +73,11 @@ class ResourceQuotaSpec(Wire, frozen=True, kw_only=True):
 
 
 class ResourceQuotaStatus(Wire, frozen=True, kw_only=True):
-    """The enforced limits, and the use of each."""
-
     hard: Mapping[str, str | int] = {}
     used: Mapping[str, str | int] = {}
 
 
 class ResourceQuota(ObjectRecord, frozen=True, kw_only=True):
-    """A ResourceQuota."""
-
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
     status: ResourceQuotaStatus = ResourceQuotaStatus()
 
@@ -114,8 +96,6 @@ class PodDisruptionBudgetStatus(Wire, frozen=True, kw_only=True):
 
 
 class PodDisruptionBudget(ObjectRecord, frozen=True, kw_only=True):
-    """A PodDisruptionBudget."""
-
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
 
@@ -127,26 +107,18 @@ class LimitRangeSpec(Wire, frozen=True, kw_only=True):
 
 
 class LimitRange(ObjectRecord, frozen=True, kw_only=True):
-    """A LimitRange."""
-
     spec: LimitRangeSpec = LimitRangeSpec()
 
 
 class Overhead(Wire, frozen=True, kw_only=True):
-    """The amounts that a pod needs besides its containers."""
-
     pod_fixed: Mapping[str, str | int] = {}
 
 
 class RuntimeClass(ObjectRecord, frozen=True, kw_only=True):
-    """A RuntimeClass."""
-
     overhead: Overhead | None = None
 
 
 class PriorityClass(ObjectRecord, frozen=True, kw_only=True):
-    """A PriorityClass: a priority by name."""
-
     value: int = 0
     global_default: bool = False
     preemption_policy: str = ""

@@ -27,8 +27,6 @@ class DeviceWish(Wire, frozen=True, kw_only=True):
 
 
 class ExactDeviceRequest(DeviceWish, frozen=True, kw_only=True):
-    """The devices of a request without alternatives."""
-
     admin_access: bool = False
 
     @property
@@ -60,14 +58,10 @@ class DeviceRequests(Wire, frozen=True, kw_only=True):
 
 
 class ResourceClaimSpec(Wire, frozen=True, kw_only=True):
-    """The request of a claim."""
-
     devices: DeviceRequests = DeviceRequests()
 
 
 class AllocatedDevice(Wire, frozen=True, kw_only=True):
-    """A device that is allocated to a claim."""
-
     request: str = ""
     driver: str = ""
     pool: str = ""
@@ -78,8 +72,6 @@ class AllocatedDevice(Wire, frozen=True, kw_only=True):
 
 
 class AllocationDevices(Wire, frozen=True, kw_only=True):
-    """The devices that are allocated to a claim."""
-
     results: tuple[AllocatedDevice, ...] = ()
     config: tuple[Mapping[str, Any], ...] = ()
 
@@ -92,8 +84,6 @@ class Allocation(Wire, frozen=True, kw_only=True):
 
 
 class ClaimConsumer(Wire, frozen=True, kw_only=True):
-    """A pod or another object that may use the claim."""
-
     api_group: str = ""
     resource: str = ""
     name: str = ""
@@ -101,8 +91,6 @@ class ClaimConsumer(Wire, frozen=True, kw_only=True):
 
 
 class DeviceStatus(Wire, frozen=True, kw_only=True):
-    """The state of an allocated device, written by its driver."""
-
     driver: str = ""
     pool: str = ""
     device: str = ""
@@ -110,16 +98,12 @@ class DeviceStatus(Wire, frozen=True, kw_only=True):
 
 
 class ResourceClaimStatus(Wire, frozen=True, kw_only=True):
-    """The allocation of a claim, and the objects that may use it."""
-
     allocation: Allocation | None = None
     devices: tuple[DeviceStatus, ...] = ()
     reserved_for: tuple[ClaimConsumer, ...] = ()
 
 
 class ResourceClaim(ObjectRecord, frozen=True, kw_only=True):
-    """A ResourceClaim, which requests devices."""
-
     ESSENTIAL: ClassVar = ("spec", "status")
 
     spec: ResourceClaimSpec = ResourceClaimSpec()
@@ -150,14 +134,10 @@ class DeviceTaintRuleSpec(Wire, frozen=True, kw_only=True):
 
 
 class DeviceTaintRule(ObjectRecord, frozen=True, kw_only=True):
-    """A DeviceTaintRule: the administrator taints devices of a driver."""
-
     spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
 
 
 class DeviceClass(ObjectRecord, frozen=True, kw_only=True):
-    """A DeviceClass."""
-
     spec: DeviceClassSpec = DeviceClassSpec()
 
 
@@ -187,8 +167,6 @@ class Device(Wire, frozen=True, kw_only=True):
 
 
 class ResourceSliceSpec(Wire, frozen=True, kw_only=True):
-    """Devices of one driver on one node, on some nodes or on all nodes."""
-
     driver: str = ""
     pool: DevicePool = DevicePool()
     node_name: str = ""
@@ -200,6 +178,4 @@ class ResourceSliceSpec(Wire, frozen=True, kw_only=True):
 
 
 class ResourceSlice(ObjectRecord, frozen=True, kw_only=True):
-    """A ResourceSlice: devices that a driver offers."""
-
     spec: ResourceSliceSpec = ResourceSliceSpec()

@@ -21,15 +21,11 @@ MB.
 
 
 class HttpHeader(Wire, frozen=True, kw_only=True):
-    """A header of a probe's request."""
-
     name: str = ""
     value: str = ""
 
 
 class HttpGetProbe(Wire, frozen=True, kw_only=True):
-    """A probe that passes when the pods of a task answer a GET request. An empty task name means all tasks."""
-
     task_name: str = ""
     path: str = ""
     port: int = 0
@@ -37,46 +33,34 @@ class HttpGetProbe(Wire, frozen=True, kw_only=True):
 
 
 class TcpSocketProbe(Wire, frozen=True, kw_only=True):
-    """A probe that passes when the pods of a task accept a connection. An empty task name means all tasks."""
-
     task_name: str = ""
     port: int = 0
 
 
 class TaskStatusProbe(Wire, frozen=True, kw_only=True):
-    """A probe that passes when enough pods of a task are in a phase. An empty task name means all tasks."""
-
     task_name: str = ""
     phase: str = ""
 
 
 class ProbeSet(Wire, frozen=True, kw_only=True):
-    """Probes that must all pass before a target counts as satisfied."""
-
     http_get_list: tuple[HttpGetProbe, ...] = ()
     tcp_socket_list: tuple[TcpSocketProbe, ...] = ()
     task_status_list: tuple[TaskStatusProbe, ...] = ()
 
 
 class FlowDependsOn(Wire, frozen=True, kw_only=True):
-    """The entries that must be done, or pass their probes, before this entry starts."""
-
     targets: tuple[str, ...] = ()
     strategy: TargetStrategy = TargetStrategy.ALL
     probe: ProbeSet | None = None
 
 
 class FlowCondition(Wire, frozen=True, kw_only=True):
-    """The condition of an entry: a target in one of the phases, or an expression over the targets' status."""
-
     target: str = ""
     phase: tuple[JobPhase, ...] = ()
     expression: str = ""
 
 
 class SwitchCase(Wire, frozen=True, kw_only=True):
-    """Entries that are chosen when the target ended in this phase or with this exit code, or when the expression is true."""
-
     phase: JobPhase | None = None
     exit_code: int | None = None
     expression: str = ""
@@ -84,18 +68,12 @@ class SwitchCase(Wire, frozen=True, kw_only=True):
 
 
 class FlowSwitch(Wire, frozen=True, kw_only=True):
-    """Chooses entries by the outcome of the target `on`."""
-
     on: str = ""
     cases: tuple[SwitchCase, ...] = ()
     default: tuple[str, ...] = ()
 
 
 class FlowLoop(Wire, frozen=True, kw_only=True):
-    """Runs an entry several times. `parallel`: the largest number of parallel runs. `until`: an expression that ends the loop
-    early. `items_from`: an expression whose value is the items.
-    """
-
     count: int | None = None
     items: tuple[str | int, ...] = ()
     items_from: str = ""
@@ -104,10 +82,6 @@ class FlowLoop(Wire, frozen=True, kw_only=True):
 
 
 class FlowRetry(Wire, frozen=True, kw_only=True):
-    """The retries of a failed Job. `limit`: the largest number of retries. `backoff`: a Go duration, doubled for each further
-    retry.
-    """
-
     limit: int = 0
     backoff: str | None = None
 
@@ -129,8 +103,6 @@ class FlowEntry(Wire, frozen=True, kw_only=True):
 
 
 class FlowSpec(Wire, frozen=True, kw_only=True):
-    """The entries of a flow, and what happens to their Jobs at the end."""
-
     flows: tuple[FlowEntry, ...] = ()
     parameters: Mapping[str, Any] = {}
     job_retain_policy: RetainPolicy = RetainPolicy.RETAIN
@@ -139,8 +111,6 @@ class FlowSpec(Wire, frozen=True, kw_only=True):
 
 
 class RunningHistory(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """A time during which a Job was in one phase."""
-
     start_timestamp: str | None = None
     end_timestamp: str | None = None
     state: str = ""
@@ -159,8 +129,6 @@ class FlowJobPods(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FlowJobStatus(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """The history of one Job; `pod_failure_ratio` has two decimals."""
-
     name: str = ""
     state: str = ""
     start_timestamp: str | None = None
@@ -176,8 +144,6 @@ class FlowJobStatus(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FlowJobCondition(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """The state of one Job of the flow."""
-
     phase: str = ""
     create_time: str | None = None
     running_duration: str | None = None
@@ -188,14 +154,10 @@ class FlowJobCondition(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FlowState(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """The phase of a flow."""
-
     phase: FlowPhase = FlowPhase.NEW
 
 
 class FlowStatus(Wire, frozen=True, kw_only=True):
-    """The observed state of a flow."""
-
     pending_jobs: tuple[str, ...] = ()
     running_jobs: tuple[str, ...] = ()
     failed_jobs: tuple[str, ...] = ()
@@ -212,8 +174,6 @@ class FlowStatus(Wire, frozen=True, kw_only=True):
 
 
 class JobFlow(ObjectRecord, frozen=True, kw_only=True):
-    """A flow of Jobs."""
-
     ESSENTIAL: ClassVar = ("spec", "status")
 
     spec: FlowSpec = FlowSpec()
@@ -221,8 +181,6 @@ class JobFlow(ObjectRecord, frozen=True, kw_only=True):
 
 
 class JobTemplateStatus(Wire, frozen=True, kw_only=True):
-    """The Jobs that were created from a template."""
-
     job_depends_on_list: tuple[str, ...] = ()
 
 

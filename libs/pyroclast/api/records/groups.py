@@ -24,8 +24,6 @@ class SubGroupPolicy(Wire, frozen=True, kw_only=True):
 
 
 class PodGroupSpec(Wire, frozen=True, kw_only=True):
-    """The requirements of a gang."""
-
     min_member: int = 0
     min_task_member: Mapping[str, int] = {}
     queue: str = "default"
@@ -36,14 +34,10 @@ class PodGroupSpec(Wire, frozen=True, kw_only=True):
 
 
 class PodGroupCondition(Condition, frozen=True, kw_only=True):
-    """A condition of a PodGroup, with the scheduling session that wrote it."""
-
     transition_id: str = msgspec.field(default="", name="transitionID")
 
 
 class PodGroupStatus(Wire, frozen=True, kw_only=True):
-    """The state of a gang, written by the scheduler."""
-
     phase: PodGroupPhase = PodGroupPhase.PENDING
     conditions: tuple[PodGroupCondition, ...] = ()
     running: int = 0
@@ -52,8 +46,6 @@ class PodGroupStatus(Wire, frozen=True, kw_only=True):
 
 
 class PodGroup(ObjectRecord, frozen=True, kw_only=True):
-    """A gang of pods."""
-
     ESSENTIAL: ClassVar = ("spec", "status.phase")
 
     spec: PodGroupSpec = PodGroupSpec()
@@ -61,29 +53,21 @@ class PodGroup(ObjectRecord, frozen=True, kw_only=True):
 
 
 class ExtendCluster(Wire, frozen=True, kw_only=True):
-    """Another cluster to which the Jobs of a queue may be forwarded."""
-
     name: str = ""
     weight: int = 0
     capacity: Mapping[str, str | int] = {}
 
 
 class Guarantee(Wire, frozen=True, kw_only=True):
-    """The guaranteed resources of a queue."""
-
     resource: Mapping[str, str | int] = {}
 
 
 class NodeGroupTerms(Wire, frozen=True, kw_only=True):
-    """Node groups by name, required and preferred."""
-
     required_during_scheduling_ignored_during_execution: tuple[str, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[str, ...] = ()
 
 
 class QueueAffinity(Wire, frozen=True, kw_only=True):
-    """The node groups that a queue uses and avoids."""
-
     node_group_affinity: NodeGroupTerms | None = None
     node_group_anti_affinity: NodeGroupTerms | None = None
 
@@ -105,8 +89,6 @@ class QueueSpec(Wire, frozen=True, kw_only=True):
 
 
 class Reservation(Wire, frozen=True, kw_only=True):
-    """Nodes and resources reserved for a queue."""
-
     nodes: tuple[str, ...] = ()
     resource: Mapping[str, str | int] = {}
 
@@ -126,8 +108,6 @@ class QueueStatus(Wire, frozen=True, kw_only=True):
 
 
 class Queue(ObjectRecord, frozen=True, kw_only=True):
-    """A queue."""
-
     ESSENTIAL: ClassVar = ("spec", "status.state")
 
     spec: QueueSpec = QueueSpec()

@@ -31,8 +31,6 @@ class ReplicatedJob(Wire, frozen=True, kw_only=True):
 
 
 class HyperJobSpec(Wire, frozen=True, kw_only=True):
-    """The desired state of a HyperJob."""
-
     replicated_jobs: tuple[ReplicatedJob, ...] = ()
     min_available: int | None = None
     max_domains: int | None = None
@@ -40,8 +38,6 @@ class HyperJobSpec(Wire, frozen=True, kw_only=True):
 
 
 class ReplicatedJobStatus(Wire, frozen=True, kw_only=True):
-    """The state of the Jobs of one entry; the numbers count pods."""
-
     name: str = ""
     job_states: Mapping[str, JobState] = {}
     pending: int = 0
@@ -53,8 +49,6 @@ class ReplicatedJobStatus(Wire, frozen=True, kw_only=True):
 
 
 class HyperJobStatus(Wire, frozen=True, kw_only=True):
-    """The observed state of a HyperJob."""
-
     conditions: tuple[Condition, ...] = ()
     replicated_jobs_status: tuple[ReplicatedJobStatus, ...] = ()
     split_count: int = 0
@@ -62,8 +56,6 @@ class HyperJobStatus(Wire, frozen=True, kw_only=True):
 
 
 class HyperJob(ObjectRecord, frozen=True, kw_only=True):
-    """A HyperJob."""
-
     ESSENTIAL: ClassVar = ("spec",)
 
     spec: HyperJobSpec = HyperJobSpec()

@@ -27,16 +27,12 @@ from pyroclast.api.records.meta import ObjectRecord, OwnerReference, Wire
 
 
 class NetworkTopology(Wire, frozen=True, kw_only=True):
-    """The network topology limit of a group. The two limits exclude each other."""
-
     mode: NetworkTopologyMode = NetworkTopologyMode.HARD
     highest_tier_allowed: int | None = None
     highest_tier_name: str = ""
 
 
 class LifecyclePolicy(Wire, frozen=True, kw_only=True):
-    """An action for occurrences of a Job. `timeout` is a Go duration."""
-
     action: str = ""
     event: BusEvent | None = None
     events: tuple[BusEvent, ...] = ()
@@ -53,15 +49,11 @@ class JobVolume(Wire, frozen=True, kw_only=True):
 
 
 class DependsOn(Wire, frozen=True, kw_only=True):
-    """Tasks that must be ready before this task starts."""
-
     name: tuple[str, ...] = ()
     iteration: str = ""
 
 
 class PartitionPolicy(Wire, frozen=True, kw_only=True):
-    """How a task is divided into groups of equal size. `total_partitions` is None when the replicas determine the number."""
-
     total_partitions: int | None = None
     partition_size: int = 0
     min_partitions: int = 0
@@ -69,8 +61,6 @@ class PartitionPolicy(Wire, frozen=True, kw_only=True):
 
 
 class Array(Wire, frozen=True, kw_only=True):
-    """The indexes of an array task. `max_failures` is a number or a per cent; None means no limit."""
-
     indexes: str = ""
     max_parallel: int | None = None
     max_failures: int | str | None = None
@@ -96,16 +86,12 @@ class Task(Wire, frozen=True, kw_only=True):
 
 
 class JobRetry(Wire, frozen=True, kw_only=True):
-    """The pauses between restarts, as Go durations. When `reset_after` is None, `status.retryCount` is never reset."""
-
     backoff: str | None = None
     max_backoff: str | None = None
     reset_after: str | None = None
 
 
 class After(Wire, frozen=True, kw_only=True):
-    """The Jobs for which a Job waits: one by name, or those whose labels the selector matches."""
-
     job: str = ""
     selector: Mapping[str, Any] | None = None
     kind: AfterKind = AfterKind.JOB
@@ -114,8 +100,6 @@ class After(Wire, frozen=True, kw_only=True):
 
 
 class SignalBefore(Wire, frozen=True, kw_only=True):
-    """A signal to the containers, some seconds before the end of the time."""
-
     seconds: int = 0
     signal: str = "TERM"
 
@@ -149,8 +133,6 @@ class JobSpec(Wire, frozen=True, kw_only=True):
 
 
 class JobState(Wire, frozen=True, kw_only=True):
-    """The phase of a Job, and the last change of the phase."""
-
     phase: JobPhase = JobPhase.NEW
     reason: str = ""
     message: str = ""
@@ -158,14 +140,10 @@ class JobState(Wire, frozen=True, kw_only=True):
 
 
 class TaskState(Wire, frozen=True, kw_only=True):
-    """How many pods of a task are in each phase."""
-
     phase: Mapping[str, int] = {}
 
 
 class JobCondition(Wire, frozen=True, kw_only=True):
-    """A phase that the Job entered, and when."""
-
     status: str = ""
     last_transition_time: str | None = None
 
@@ -217,8 +195,6 @@ class JobWaiting(Wire, frozen=True, kw_only=True):
 
 
 class PodOutput(Wire, frozen=True, kw_only=True):
-    """The termination message of the main container of a pod."""
-
     task: str = ""
     index: int = 0
     message: str = ""
@@ -245,15 +221,11 @@ class AfterJob(Wire, frozen=True, kw_only=True):
 
 
 class AfterStatus(Wire, frozen=True, kw_only=True):
-    """The state of one entry of `spec.after`."""
-
     met: bool = False
     jobs: tuple[AfterJob, ...] = ()
 
 
 class JobStatus(Wire, frozen=True, kw_only=True):
-    """The observed state of a Job."""
-
     state: JobState = JobState()
     min_available: int = 0
     task_status_count: Mapping[str, TaskState] = {}
@@ -284,8 +256,6 @@ class JobStatus(Wire, frozen=True, kw_only=True):
 
 
 class Job(ObjectRecord, frozen=True, kw_only=True):
-    """A Job."""
-
     ESSENTIAL: ClassVar = ("spec", "status.state", "status.version", "status.retryCount")
 
     spec: JobSpec = JobSpec()
@@ -293,8 +263,6 @@ class Job(ObjectRecord, frozen=True, kw_only=True):
 
 
 class TemplateMeta(Wire, frozen=True, kw_only=True):
-    """Metadata of a template; only labels and annotations are copied to the created object."""
-
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
 
@@ -307,8 +275,6 @@ class JobTemplateSpec(Wire, frozen=True, kw_only=True):
 
 
 class CronJobSpec(Wire, frozen=True, kw_only=True):
-    """The schedule of a CronJob, and the Jobs that it creates."""
-
     schedule: str = ""
     time_zone: str | None = None
     starting_deadline_seconds: int | None = None
@@ -320,8 +286,6 @@ class CronJobSpec(Wire, frozen=True, kw_only=True):
 
 
 class ObjectReference(Wire, frozen=True, kw_only=True):
-    """A reference to an object."""
-
     api_version: str = ""
     kind: str = ""
     namespace: str = ""
@@ -332,16 +296,12 @@ class ObjectReference(Wire, frozen=True, kw_only=True):
 
 
 class CronJobStatus(Wire, frozen=True, kw_only=True):
-    """The Jobs that a CronJob has created."""
-
     active: tuple[ObjectReference, ...] = ()
     last_schedule_time: str | None = None
     last_successful_time: str | None = None
 
 
 class CronJob(ObjectRecord, frozen=True, kw_only=True):
-    """A CronJob."""
-
     ESSENTIAL: ClassVar = ("spec", "status")
 
     spec: CronJobSpec = CronJobSpec()

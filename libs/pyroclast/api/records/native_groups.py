@@ -8,26 +8,18 @@ from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
 
 
 class GangPolicy(Wire, frozen=True, kw_only=True):
-    """The pods start together: at least `min_count` or none."""
-
     min_count: int = 1
 
 
 class SchedulingPolicy(Wire, frozen=True, kw_only=True):
-    """How the pods start; without `gang`, each pod starts independently."""
-
     gang: GangPolicy | None = None
 
 
 class TopologyConstraint(Wire, frozen=True, kw_only=True):
-    """All pods run on nodes that have the same value of the label `key`."""
-
     key: str = ""
 
 
 class SchedulingConstraints(Wire, frozen=True, kw_only=True):
-    """Constraints on the nodes of the pods."""
-
     topology: tuple[TopologyConstraint, ...] = ()
 
 
@@ -50,8 +42,6 @@ class PodGroupResourceClaim(Wire, frozen=True, kw_only=True):
 
 
 class WorkloadReference(Wire, frozen=True, kw_only=True):
-    """The Workload from which a group was created; the Workload need not exist."""
-
     workload_name: str = ""
 
 
@@ -70,20 +60,14 @@ class NativePodGroupSpec(Wire, frozen=True, kw_only=True):
 
 
 class NativeCondition(Condition, frozen=True, kw_only=True):
-    """A condition, with the generation of the spec to which it applies."""
-
     observed_generation: int = 0
 
 
 class NativePodGroupStatus(Wire, frozen=True, kw_only=True):
-    """The state of the group, written by a scheduler."""
-
     conditions: tuple[NativeCondition, ...] = ()
 
 
 class NativePodGroup(ObjectRecord, frozen=True, kw_only=True):
-    """A native PodGroup of Kubernetes."""
-
     ESSENTIAL: ClassVar = ("spec",)
 
     spec: NativePodGroupSpec = NativePodGroupSpec()
@@ -99,8 +83,6 @@ class CompositeGangPolicy(Wire, frozen=True, kw_only=True):
 
 
 class CompositeSchedulingPolicy(Wire, frozen=True, kw_only=True):
-    """How the child groups start; without `gang`, each group starts independently."""
-
     gang: CompositeGangPolicy | None = None
 
 

@@ -8,16 +8,12 @@ from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
 
 
 class Taint(Wire, frozen=True, kw_only=True):
-    """A taint, which pods must tolerate to run on the node."""
-
     key: str = ""
     value: str = ""
     effect: str = ""
 
 
 class NodeSpec(Wire, frozen=True, kw_only=True):
-    """Whether the node accepts new pods, and its taints."""
-
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
@@ -30,8 +26,6 @@ class ContainerImage(Wire, frozen=True, kw_only=True):
 
 
 class NodeStatus(Wire, frozen=True, kw_only=True):
-    """The resources and the conditions of the node."""
-
     capacity: Mapping[str, str | int] = {}
     allocatable: Mapping[str, str | int] = {}
     conditions: tuple[Condition, ...] = ()
@@ -39,15 +33,11 @@ class NodeStatus(Wire, frozen=True, kw_only=True):
 
 
 class Node(ObjectRecord, frozen=True, kw_only=True):
-    """A node."""
-
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
 
 class NodeConditions(Wire, frozen=True, kw_only=True):
-    """The conditions of a node."""
-
     conditions: tuple[Condition, ...] = ()
 
 

@@ -20,8 +20,6 @@ class Resources(Wire, frozen=True, kw_only=True):
 
 
 class ContainerPort(Wire, frozen=True, kw_only=True):
-    """A port of a container; `host_port` 0 means none."""
-
     name: str = ""
     container_port: int = 0
     host_port: int = 0
@@ -40,8 +38,6 @@ class Container(Wire, frozen=True, kw_only=True):
 
 
 class ClaimSource(Wire, frozen=True, kw_only=True):
-    """A volume that is a PersistentVolumeClaim."""
-
     claim_name: str = ""
     read_only: bool = False
 
@@ -71,14 +67,10 @@ class Toleration(Wire, frozen=True, kw_only=True):
 
 
 class SchedulingGate(Wire, frozen=True, kw_only=True):
-    """A gate that must be removed before the pod may be scheduled."""
-
     name: str = ""
 
 
 class SchedulingGroup(Wire, frozen=True, kw_only=True):
-    """The native PodGroup to which a pod belongs."""
-
     pod_group_name: str = ""
 
 
@@ -107,15 +99,11 @@ class PodSpec(Wire, frozen=True, kw_only=True):
 
 
 class Waiting(Wire, frozen=True, kw_only=True):
-    """Why a container does not run yet."""
-
     reason: str = ""
     message: str = ""
 
 
 class Terminated(Wire, frozen=True, kw_only=True):
-    """The end of a container."""
-
     exit_code: int = 0
     signal: int = 0
     reason: str = ""
@@ -132,8 +120,6 @@ class ContainerState(Wire, frozen=True, kw_only=True):
 
 
 class ContainerStatus(Wire, frozen=True, kw_only=True):
-    """The state of a container, written by the kubelet."""
-
     name: str = ""
     ready: bool = False
     restart_count: int = 0
@@ -144,8 +130,6 @@ class ContainerStatus(Wire, frozen=True, kw_only=True):
 
 
 class PodStatus(Wire, frozen=True, kw_only=True):
-    """The state of a pod, written by the kubelet and the scheduler."""
-
     phase: PodPhase = PodPhase.PENDING
     reason: str = ""
     message: str = ""
@@ -160,8 +144,6 @@ class PodStatus(Wire, frozen=True, kw_only=True):
 
 
 class Pod(ObjectRecord, frozen=True, kw_only=True):
-    """A pod."""
-
     ESSENTIAL: ClassVar = ("spec.nodeName", "spec.schedulerName", "status.phase")
 
     spec: PodSpec = PodSpec()

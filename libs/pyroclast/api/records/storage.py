@@ -17,8 +17,6 @@ class ClaimReference(Wire, frozen=True, kw_only=True):
 
 
 class CsiVolumeSource(Wire, frozen=True, kw_only=True):
-    """The driver of a volume, and the driver's name for the volume."""
-
     driver: str = ""
     volume_handle: str = ""
 
@@ -36,14 +34,10 @@ class PersistentVolumeSpec(Wire, frozen=True, kw_only=True):
 
 
 class PersistentVolumeStatus(Wire, frozen=True, kw_only=True):
-    """The phase of a volume: Pending, Available, Bound, Released or Failed."""
-
     phase: str = ""
 
 
 class PersistentVolume(ObjectRecord, frozen=True, kw_only=True):
-    """A PersistentVolume."""
-
     ESSENTIAL: ClassVar = ("spec",)
 
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
@@ -66,26 +60,18 @@ class CsiNodeDriver(Wire, frozen=True, kw_only=True):
 
 
 class CsiNodeSpec(Wire, frozen=True, kw_only=True):
-    """The volume drivers on a node."""
-
     drivers: tuple[CsiNodeDriver, ...] = ()
 
 
 class CsiNode(ObjectRecord, frozen=True, kw_only=True):
-    """The volume drivers of the node of the same name."""
-
     spec: CsiNodeSpec = CsiNodeSpec()
 
 
 class CsiDriverSpec(Wire, frozen=True, kw_only=True):
-    """Whether the driver publishes the capacity of its storage."""
-
     storage_capacity: bool = False
 
 
 class CsiDriver(ObjectRecord, frozen=True, kw_only=True):
-    """A CSIDriver: a driver of volumes."""
-
     spec: CsiDriverSpec = CsiDriverSpec()
 
 

@@ -12,14 +12,10 @@ from pyroclast.api.records.meta import ObjectRecord, Wire
 
 
 class ExactMatch(Wire, frozen=True, kw_only=True):
-    """Selects a member by its name."""
-
     name: str = ""
 
 
 class RegexMatch(Wire, frozen=True, kw_only=True):
-    """Selects the members whose name matches a pattern."""
-
     pattern: str = ""
 
 
@@ -32,8 +28,6 @@ class MemberSelector(Wire, frozen=True, kw_only=True):
 
 
 class HyperNodeMember(Wire, frozen=True, kw_only=True):
-    """Members of a HyperNode: nodes or other HyperNodes."""
-
     type: MemberType = MemberType.NODE
     selector: MemberSelector | None = None
 
@@ -47,14 +41,10 @@ class HyperNodeSpec(Wire, frozen=True, kw_only=True):
 
 
 class HyperNodeStatus(Wire, frozen=True, kw_only=True):
-    """How many nodes belong to a HyperNode, directly or by its members."""
-
     node_count: int = 0
 
 
 class HyperNode(ObjectRecord, frozen=True, kw_only=True):
-    """A part of the network."""
-
     spec: HyperNodeSpec = HyperNodeSpec()
     status: HyperNodeStatus = HyperNodeStatus()
 
@@ -67,8 +57,6 @@ class NumaResource(Wire, frozen=True, kw_only=True):
 
 
 class CpuInfo(Wire, frozen=True, kw_only=True):
-    """The position of a CPU."""
-
     numa: int = 0
     socket: int = 0
     core: int = 0
@@ -82,8 +70,6 @@ class ContainerAllocation(Wire, frozen=True, kw_only=True):
 
 
 class PodAllocation(Wire, frozen=True, kw_only=True):
-    """The allocated resources of a pod's containers."""
-
     uid: str = ""
     name: str = ""
     namespace: str = ""
@@ -91,8 +77,6 @@ class PodAllocation(Wire, frozen=True, kw_only=True):
 
 
 class NumatopologySpec(Wire, frozen=True, kw_only=True):
-    """The NUMA topology of a node."""
-
     policies: Mapping[str, str] = {}
     res_reserved: Mapping[str, str] = {}
     numa_resources: Mapping[str, NumaResource] = msgspec.field(default_factory=dict, name="numares")
@@ -101,20 +85,14 @@ class NumatopologySpec(Wire, frozen=True, kw_only=True):
 
 
 class Numatopology(ObjectRecord, frozen=True, kw_only=True):
-    """The NUMA topology of the node of the same name."""
-
     spec: NumatopologySpec = NumatopologySpec()
 
 
 class NodeShardSpec(Wire, frozen=True, kw_only=True):
-    """The nodes that a scheduler should use."""
-
     nodes_desired: tuple[str, ...] = ()
 
 
 class NodeShardStatus(Wire, frozen=True, kw_only=True):
-    """The nodes that the scheduler uses, and the pending changes."""
-
     last_update_time: str | None = None
     nodes_in_use: tuple[str, ...] = ()
     nodes_to_add: tuple[str, ...] = ()
@@ -122,8 +100,6 @@ class NodeShardStatus(Wire, frozen=True, kw_only=True):
 
 
 class NodeShard(ObjectRecord, frozen=True, kw_only=True):
-    """The nodes of the scheduler of the same name."""
-
     ESSENTIAL: ClassVar = ("spec",)
 
     spec: NodeShardSpec = NodeShardSpec()

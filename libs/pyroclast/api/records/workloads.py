@@ -18,8 +18,6 @@ class ReplicaSetSpec(Wire, frozen=True, kw_only=True):
 
 
 class ReplicaSet(ObjectRecord, frozen=True, kw_only=True):
-    """A ReplicaSet."""
-
     ESSENTIAL: ClassVar = ("spec.replicas",)
 
     spec: ReplicaSetSpec = ReplicaSetSpec()
@@ -44,14 +42,10 @@ class StatefulSetSpec(Wire, frozen=True, kw_only=True):
 
 
 class StatefulSetStatus(Wire, frozen=True, kw_only=True):
-    """The revision to which the pods are being updated."""
-
     update_revision: str = ""
 
 
 class StatefulSet(ObjectRecord, frozen=True, kw_only=True):
-    """A StatefulSet."""
-
     ESSENTIAL: ClassVar = ("spec.replicas",)
 
     spec: StatefulSetSpec = StatefulSetSpec()
@@ -75,14 +69,10 @@ class JobGang(Wire, frozen=True, kw_only=True):
 
 
 class JobSchedulingPolicy(Wire, frozen=True, kw_only=True):
-    """How the pods of a Job start; without `gang`, each pod starts independently."""
-
     gang: JobGang | None = None
 
 
 class JobScheduling(Wire, frozen=True, kw_only=True):
-    """The group to which the pods of a Job belong."""
-
     scheduling_policy: JobSchedulingPolicy | None = None
 
 
@@ -97,8 +87,6 @@ class BatchJobSpec(Wire, frozen=True, kw_only=True):
 
 
 class BatchJobStatus(Wire, frozen=True, kw_only=True):
-    """How many pods of a Job are ready or have ended, and the conditions of the Job."""
-
     ready: int = 0
     succeeded: int = 0
     failed: int = 0
@@ -106,8 +94,6 @@ class BatchJobStatus(Wire, frozen=True, kw_only=True):
 
 
 class BatchJob(ObjectRecord, frozen=True, kw_only=True):
-    """A native Job of Kubernetes."""
-
     ESSENTIAL: ClassVar = ("spec.parallelism", "spec.suspend")
 
     spec: BatchJobSpec = BatchJobSpec()
