@@ -7,53 +7,40 @@ from typing import Annotated
 from annotated_types import Ge
 from pydantic import Field
 
-from pyroclast.api import types
+from pyroclast.api import types, wire
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.shared import AGE, Column, CustomKind, NetworkTopologySpec
-from pyroclast.api.wire import (
-    ATOMIC,
-    ApiObject,
-    Count,
-    Extra,
-    Int32,
-    LabelSelector,
-    Name,
-    ResourceList,
-    SubdomainName,
-    Time,
-    WireModel,
-)
 
 
-class SubGroupPolicySpec(WireModel):
+class SubGroupPolicySpec(wire.WireModel):
     """A further grouping of some pods of the group."""
 
-    name: Name | None = None
+    name: wire.Name | None = None
     """Name of the policy."""
     network_topology: NetworkTopologySpec | None = None
     """The network topology limit for the pods of one subgroup."""
-    sub_group_size: Annotated[int, Ge(1), Extra({"format": "int32"})] = 1
+    sub_group_size: Annotated[int, Ge(1), wire.Extra({"format": "int32"})] = 1
     """Number of pods of each subgroup."""
-    min_sub_groups: Count = 0
+    min_sub_groups: wire.Count = 0
     """How many subgroups must be placeable."""
-    label_selector: LabelSelector | None = None
+    label_selector: wire.LabelSelector | None = None
     """Selects the pods that belong to subgroups."""
-    match_label_keys: Annotated[list[str], ATOMIC] | None = None
+    match_label_keys: Annotated[list[str], wire.ATOMIC] | None = None
     """Pods with equal values of these labels are in one subgroup."""
 
 
-class PodGroupSpec(WireModel):
+class PodGroupSpec(wire.WireModel):
     """The requirements of a group."""
 
-    min_member: Count | None = None
+    min_member: wire.Count | None = None
     """How many pods must be placeable before any pod starts."""
-    min_task_member: dict[str, Int32] | None = None
+    min_task_member: dict[str, wire.Int32] | None = None
     """How many pods of each task must be placeable."""
-    queue: SubdomainName = "default"
+    queue: wire.SubdomainName = "default"
     """The queue to which the group is submitted."""
-    priority_class_name: Name | None = None
+    priority_class_name: wire.Name | None = None
     """The PriorityClass of the group."""
-    min_resources: ResourceList | None = None
+    min_resources: wire.ResourceList | None = None
     """The resources that must be free in the queue before the group is admitted."""
     network_topology: NetworkTopologySpec | None = None
     """The network topology limit for the pods."""
@@ -61,7 +48,7 @@ class PodGroupSpec(WireModel):
     """Further groupings within the group."""
 
 
-class PodGroupCondition(WireModel):
+class PodGroupCondition(wire.WireModel):
     """One aspect of a group's state."""
 
     type: str | None = None
@@ -70,7 +57,7 @@ class PodGroupCondition(WireModel):
     """Whether the condition is true."""
     transition_id: Annotated[str | None, Field(alias="transitionID")] = None
     """The scheduling session that wrote the condition."""
-    last_transition_time: Time | None = None
+    last_transition_time: wire.Time | None = None
     """When the condition was written."""
     reason: str | None = None
     """The reason of the condition, as one word."""
@@ -78,22 +65,22 @@ class PodGroupCondition(WireModel):
     """The reason of the condition, as text."""
 
 
-class PodGroupStatus(WireModel):
+class PodGroupStatus(wire.WireModel):
     """The state of a group, written by the scheduler."""
 
     phase: PodGroupPhase | None = None
     """The phase."""
     conditions: list[PodGroupCondition] | None = None
     """Conditions of the group."""
-    running: Count | None = None
+    running: wire.Count | None = None
     """Number of running pods."""
-    succeeded: Count | None = None
+    succeeded: wire.Count | None = None
     """Number of pods that succeeded."""
-    failed: Count | None = None
+    failed: wire.Count | None = None
     """Number of pods that failed."""
 
 
-class PodGroup(ApiObject):
+class PodGroup(wire.ApiObject):
     """A PodGroup is a set of pods that are placed together or not at all."""
 
     spec: PodGroupSpec | None = None

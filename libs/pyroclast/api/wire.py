@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 from annotated_types import Ge, MaxLen
@@ -72,11 +73,11 @@ Time: TypeAlias = Annotated[str, Extra({"format": "date-time"})]
 Quantity: TypeAlias = Annotated[int | str, _Embedded(lambda: QUANTITY)]
 IntOrString: TypeAlias = Annotated[int | str, _Embedded(lambda: INT_OR_STRING)]
 ResourceList: TypeAlias = dict[str, Quantity]
-PodTemplate: TypeAlias = Annotated[dict[str, Any], _Embedded(builtin.pod_template_schema)]
+PodTemplate: TypeAlias = Annotated[dict[str, Any], _Embedded(partial(builtin.structural_schema, builtin.POD_TEMPLATE))]
 """A PodTemplateSpec, raw."""
-VolumeClaim: TypeAlias = Annotated[dict[str, Any], _Embedded(builtin.pvc_spec_schema)]
+VolumeClaim: TypeAlias = Annotated[dict[str, Any], _Embedded(partial(builtin.structural_schema, builtin.PVC_SPEC))]
 """A PersistentVolumeClaimSpec, raw."""
-LabelSelector: TypeAlias = Annotated[dict[str, Any], _Embedded(builtin.label_selector_schema)]
+LabelSelector: TypeAlias = Annotated[dict[str, Any], _Embedded(partial(builtin.structural_schema, builtin.LABEL_SELECTOR))]
 """A LabelSelector, raw."""
 
 RawObject: TypeAlias = Annotated[

@@ -8,7 +8,7 @@ from pyroclast.api import builtin
 from pyroclast.api.builtin.__main__ import generate
 from pyroclast.api.builtin.structural import QUANTITY
 
-POD_SPEC = builtin.pod_template_schema()["properties"]["spec"]["properties"]
+POD_SPEC = builtin.structural_schema(builtin.POD_TEMPLATE)["properties"]["spec"]["properties"]
 CONTAINER = POD_SPEC["containers"]["items"]
 
 
@@ -16,9 +16,9 @@ def test_schema_files_equal_the_generator_output_and_stay_below_600_kb():
     want = generate()
     assert want[builtin.DEFINITIONS_FILE] == builtin.definitions()
     assert want[builtin.STRUCTURAL_FILE] == {
-        "io.k8s.api.core.v1.PodTemplateSpec": builtin.pod_template_schema(),
-        "io.k8s.api.core.v1.PersistentVolumeClaimSpec": builtin.pvc_spec_schema(),
-        "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector": builtin.label_selector_schema(),
+        "io.k8s.api.core.v1.PodTemplateSpec": builtin.structural_schema(builtin.POD_TEMPLATE),
+        "io.k8s.api.core.v1.PersistentVolumeClaimSpec": builtin.structural_schema(builtin.PVC_SPEC),
+        "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector": builtin.structural_schema(builtin.LABEL_SELECTOR),
     }
     sizes = [file.stat().st_size for file in (resources.files(builtin) / "data").iterdir()]
     assert sum(sizes) < 600_000
@@ -70,7 +70,7 @@ def test_built_in_schemas_keep_patch_and_list_extensions():
 
 
 def test_the_pod_template_keeps_five_fields_of_metadata():
-    metadata = builtin.pod_template_schema()["properties"]["metadata"]["properties"]
+    metadata = builtin.structural_schema(builtin.POD_TEMPLATE)["properties"]["metadata"]["properties"]
     assert sorted(metadata) == ["annotations", "finalizers", "labels", "name", "namespace"]
 
 
@@ -93,4 +93,4 @@ def test_keys_of_map_lists_are_required_or_defaulted():
         for value in node.values():
             walk(value)
 
-    walk(builtin.pod_template_schema())
+    walk(builtin.structural_schema(builtin.POD_TEMPLATE))

@@ -273,10 +273,10 @@ def test_crd_lists_and_maps_have_the_merge_types_of_the_api():
 def test_pod_template_and_volume_claim_of_a_job_have_the_built_in_schemas():
     template = dict(at("jobs.batch.volcano.sh", "spec.tasks.*.template"))
     assert template.pop("description")
-    assert template == builtin.pod_template_schema()
+    assert template == builtin.structural_schema(builtin.POD_TEMPLATE)
     claim = dict(at("jobs.batch.volcano.sh", "spec.volumes.*.volumeClaim"))
     assert claim.pop("description")
-    assert claim == builtin.pvc_spec_schema()
+    assert claim == builtin.structural_schema(builtin.PVC_SPEC)
 
 
 def test_job_template_spec_has_the_fields_of_a_job_spec():

@@ -13,25 +13,13 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-__all__ = [
-    "DEFINITIONS_FILE",
-    "KUBERNETES_VERSION",
-    "STRUCTURAL_FILE",
-    "definition_of",
-    "definitions",
-    "enumerations",
-    "label_selector_schema",
-    "pod_template_schema",
-    "pvc_spec_schema",
-]
-
 KUBERNETES_VERSION: Final = "1.36"
 DEFINITIONS_FILE: Final = "definitions.json.xz"
 STRUCTURAL_FILE: Final = "structural.json.xz"
 
-_POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
-_PVC_SPEC = "io.k8s.api.core.v1.PersistentVolumeClaimSpec"
-_LABEL_SELECTOR = "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"
+POD_TEMPLATE: Final = "io.k8s.api.core.v1.PodTemplateSpec"
+PVC_SPEC: Final = "io.k8s.api.core.v1.PersistentVolumeClaimSpec"
+LABEL_SELECTOR: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"
 
 
 def _load(file: str) -> dict[str, Any]:
@@ -81,21 +69,9 @@ def _structural() -> Mapping[str, Any]:
     return _load(STRUCTURAL_FILE)
 
 
-def pod_template_schema() -> Mapping[str, Any]:
-    """Return PodTemplateSpec as a structural schema: no references, no descriptions, with a CRD's defaults. Shared, do not
-    change.
+def structural_schema(name: str) -> Mapping[str, Any]:
+    """Return `POD_TEMPLATE`, `PVC_SPEC` or `LABEL_SELECTOR` as a structural schema: no references, no descriptions, with a CRD's
+    defaults. Shared, do not change.
     """
-    schema: Mapping[str, Any] = _structural()[_POD_TEMPLATE]
-    return schema
-
-
-def pvc_spec_schema() -> Mapping[str, Any]:
-    """Return PersistentVolumeClaimSpec as a structural schema. Shared, do not change."""
-    schema: Mapping[str, Any] = _structural()[_PVC_SPEC]
-    return schema
-
-
-def label_selector_schema() -> Mapping[str, Any]:
-    """Return LabelSelector as a structural schema. Shared, do not change."""
-    schema: Mapping[str, Any] = _structural()[_LABEL_SELECTOR]
+    schema: Mapping[str, Any] = _structural()[name]
     return schema

@@ -9,14 +9,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pyroclast.api.builtin import DEFINITIONS_FILE, KUBERNETES_VERSION, STRUCTURAL_FILE
+from pyroclast.api.builtin import DEFINITIONS_FILE, KUBERNETES_VERSION, LABEL_SELECTOR, POD_TEMPLATE, PVC_SPEC, STRUCTURAL_FILE
 from pyroclast.api.builtin.structural import structural
 
-_STRUCTURAL = (
-    "io.k8s.api.core.v1.PodTemplateSpec",
-    "io.k8s.api.core.v1.PersistentVolumeClaimSpec",
-    "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector",
-)
 _OVERRIDES: Mapping[str, Mapping[str, Any]] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {
         "description": "A fixed-point number with an optional suffix, such as 250m, 1.5Gi or 3e6.",
@@ -37,7 +32,8 @@ def generate() -> dict[str, dict[str, Any]]:
     folder = resources.files(kubernetes_validate) / "kubernetes-json-schema" / f"v{KUBERNETES_VERSION}.0-local"
     source = json.loads((folder / "_definitions.json").read_text())["$defs"]
     definitions = {name: dict(_OVERRIDES[name]) if name in _OVERRIDES else _clean(source[name]) for name in sorted(source)}
-    return {DEFINITIONS_FILE: definitions, STRUCTURAL_FILE: {name: structural(name, definitions) for name in _STRUCTURAL}}
+    embedded = {name: structural(name, definitions) for name in (POD_TEMPLATE, PVC_SPEC, LABEL_SELECTOR)}
+    return {DEFINITIONS_FILE: definitions, STRUCTURAL_FILE: embedded}
 
 
 def _clean(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,31 +11,20 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from pyroclast.api.enums import (
-    AfterCondition,
-    AfterIndex,
-    AfterKind,
-    AfterPolicy,
-    BusEvent,
-    ConcurrencyPolicy,
-    JobPhase,
-    NetworkTopologyMode,
-    NumaPolicy,
-    TimeoutPolicy,
-)
+from pyroclast.api import enums
 from pyroclast.api.records.meta import ObjectRecord, OwnerReference, Wire
 
 
 class NetworkTopology(Wire, frozen=True, kw_only=True):
-    mode: NetworkTopologyMode = NetworkTopologyMode.HARD
+    mode: enums.NetworkTopologyMode = enums.NetworkTopologyMode.HARD
     highest_tier_allowed: int | None = None
     highest_tier_name: str = ""
 
 
 class LifecyclePolicy(Wire, frozen=True, kw_only=True):
     action: str = ""
-    event: BusEvent | None = None
-    events: tuple[BusEvent, ...] = ()
+    event: enums.BusEvent | None = None
+    events: tuple[enums.BusEvent, ...] = ()
     exit_code: int | None = None
     timeout: str | None = None
 
@@ -77,7 +66,7 @@ class Task(Wire, frozen=True, kw_only=True):
     min_available: int | None = None
     template: msgspec.Raw = msgspec.Raw()
     policies: tuple[LifecyclePolicy, ...] = ()
-    topology_policy: NumaPolicy | None = None
+    topology_policy: enums.NumaPolicy | None = None
     max_retry: int | None = None
     depends_on: DependsOn | None = None
     partition_policy: PartitionPolicy | None = None
@@ -94,9 +83,9 @@ class JobRetry(Wire, frozen=True, kw_only=True):
 class After(Wire, frozen=True, kw_only=True):
     job: str = ""
     selector: Mapping[str, Any] | None = None
-    kind: AfterKind = AfterKind.JOB
-    condition: AfterCondition = AfterCondition.SUCCEEDED
-    index: AfterIndex | None = None
+    kind: enums.AfterKind = enums.AfterKind.JOB
+    condition: enums.AfterCondition = enums.AfterCondition.SUCCEEDED
+    index: enums.AfterIndex | None = None
 
 
 class SignalBefore(Wire, frozen=True, kw_only=True):
@@ -124,16 +113,16 @@ class JobSpec(Wire, frozen=True, kw_only=True):
     suspend: bool = False
     managed_by: str = ""
     after: tuple[After, ...] = ()
-    after_policy: AfterPolicy = AfterPolicy.FAIL
+    after_policy: enums.AfterPolicy = enums.AfterPolicy.FAIL
     deadline: str | None = None
     max_run_time: str | None = None
-    on_timeout: TimeoutPolicy = TimeoutPolicy.FAIL
+    on_timeout: enums.TimeoutPolicy = enums.TimeoutPolicy.FAIL
     signal_before: SignalBefore | None = None
     max_failed_pods: int | None = None
 
 
 class JobState(Wire, frozen=True, kw_only=True):
-    phase: JobPhase = JobPhase.NEW
+    phase: enums.JobPhase = enums.JobPhase.NEW
     reason: str = ""
     message: str = ""
     last_transition_time: str | None = None
@@ -278,7 +267,7 @@ class CronJobSpec(Wire, frozen=True, kw_only=True):
     schedule: str = ""
     time_zone: str | None = None
     starting_deadline_seconds: int | None = None
-    concurrency_policy: ConcurrencyPolicy = ConcurrencyPolicy.ALLOW
+    concurrency_policy: enums.ConcurrencyPolicy = enums.ConcurrencyPolicy.ALLOW
     suspend: bool = False
     job_template: JobTemplateSpec = JobTemplateSpec()
     successful_jobs_history_limit: int = 3

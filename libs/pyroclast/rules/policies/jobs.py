@@ -11,33 +11,11 @@ from pydantic.alias_generators import to_camel
 from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.jobs import JobSpec, TaskSpec
 from pyroclast.api.types import JOBS
-from pyroclast.rules.jobs.arrays import (
-    MOST_INDEXES,
-    NO_INDEXES,
-    NOT_A_LIMIT,
-    NOT_ASCENDING,
-    NOT_BOTH,
-    NOT_EXTENDED,
-    PER_CENT,
-    TOO_MANY_INDEXES,
-)
+from pyroclast.rules.jobs import arrays, timing
 from pyroclast.rules.jobs.create import NO_TASKS, TOO_FEW_REPLICAS, too_many_pods
 from pyroclast.rules.jobs.plugins import TWO_CLAIMS
 from pyroclast.rules.jobs.policies import ACTIONS, BOTH, EVENTS, NEITHER, STAR_ALONE, SUCCESS_CODE
 from pyroclast.rules.jobs.tasks import ABOVE_REPLICAS, NOT_A_GRAPH, NOT_ALL_PARTITIONS, NOT_LEAST_PARTITIONS
-from pyroclast.rules.jobs.timing import (
-    AFTER_ITSELF,
-    NEEDS_ARRAYS,
-    NO_END,
-    NO_RUN_TIME,
-    NO_SIGNAL,
-    NO_TIME,
-    NOT_A_MANAGER,
-    NOT_POSITIVE,
-    ONE_OF_BOTH,
-    SIGNALS,
-    TIME,
-)
 from pyroclast.rules.jobs.update import ABOVE_TOTAL, FIELDS_CHANGED, NEEDS_MINIMUM, STAYS_WITHIN_REPLICAS, TASKS_CHANGED
 from pyroclast.rules.jobs.warnings import ROOT_REFUSED
 from pyroclast.rules.podgroups import BOTH_TIERS
@@ -76,7 +54,7 @@ _MANAGED: Final = matches(
     "object.?spec.?managedBy.orValue('a/b')",
     r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9/._~%!$&()*+,;=:-]+",
 )
-_TIME: Final = TIME.replace("\\", "\\\\")
+_TIME: Final = timing.TIME.replace("\\", "\\\\")
 
 
 def _is_positive(value: str) -> str:
@@ -234,22 +212,22 @@ _VALIDATIONS: Final = (
         ),
         "spec.retry: a duration that is not negative is expected, such as 10s",
     ),
-    _at_creation("`managedBy` is a path behind a domain", _MANAGED, NOT_A_MANAGER),
+    _at_creation("`managedBy` is a path behind a domain", _MANAGED, timing.NOT_A_MANAGER),
     _at_creation(
         "each entry of `after` has one of `job` and `selector`",
         f"{_AFTER}.all(a, (a.?job.orValue('') != '') != has(a.selector))",
-        ONE_OF_BOTH,
+        timing.ONE_OF_BOTH,
     ),
     _at_creation(
         "a Job does not run after itself",
         f"{_AFTER}.all(a, a.?job.orValue('') != {_JOB} || a.?kind.orValue('Job') != 'Job')",
-        AFTER_ITSELF,
+        timing.AFTER_ITSELF,
     ),
     _at_creation(
         "`index` of `after` is for Jobs with arrays, by their names",
         f"{_AFTER}.all(a, !has(a.index) || (a.?job.orValue('') != '' && a.?kind.orValue('Job') == 'Job' && "
         "variables.tasks.exists(t, has(t.array))))",
-        NEEDS_ARRAYS,
+        timing.NEEDS_ARRAYS,
     ),
     _at_creation(
         "the operators of a selector of `after` exist and have the values that they need",
@@ -260,27 +238,27 @@ _VALIDATIONS: Final = (
     _at_creation(
         "`maxRunTime` is above 0",
         f"!{_HAS.format('maxRunTime')} || {_is_positive('object.spec.maxRunTime')}",
-        NOT_POSITIVE,
+        timing.NOT_POSITIVE,
     ),
     _at_creation(
         "`deadline` is a time, or a duration above 0",
         f"!{_HAS.format('deadline')} || {matches('object.spec.deadline', _TIME)} || {_is_positive('object.spec.deadline')}",
-        NO_TIME,
+        timing.NO_TIME,
     ),
     _at_creation(
         "`onTimeout` needs `maxRunTime`",
         "!has(object.spec) || !has(object.spec.onTimeout) || has(object.spec.maxRunTime)",
-        NO_RUN_TIME,
+        timing.NO_RUN_TIME,
     ),
     _at_creation(
         "`signalBefore` needs `maxRunTime` or `deadline`",
         f"!{_HAS.format('signalBefore')} || has(object.spec.maxRunTime) || has(object.spec.deadline)",
-        NO_END,
+        timing.NO_END,
     ),
     _at_creation(
         "the signal of `signalBefore` exists",
-        f"object.?spec.?signalBefore.?signal.orValue('TERM').replace('SIG', '') in {listed(SIGNALS)}",
-        NO_SIGNAL,
+        f"object.?spec.?signalBefore.?signal.orValue('TERM').replace('SIG', '') in {listed(timing.SIGNALS)}",
+        timing.NO_SIGNAL,
     ),
     _at_creation("the queue is not `root`", "object.?spec.?queue.orValue('default') != 'root'", f"{ROOT_REFUSED};"),
     _at_creation(
@@ -379,31 +357,31 @@ _VALIDATIONS: Final = (
         f"object.?spec.?minAvailable.orValue(0) > 0 || {_SUM} == 0 || oldObject.?spec.?minAvailable.orValue(0) == 0",
         NEEDS_MINIMUM,
     ),
-    Validation("an array has indexes", "variables.tasks.all(t, !has(t.array) || has(t.array.indexes))", NO_INDEXES),
-    Validation("the indexes of an array ascend", _ASCENDING, NOT_ASCENDING),
+    Validation("an array has indexes", "variables.tasks.all(t, !has(t.array) || has(t.array.indexes))", arrays.NO_INDEXES),
+    Validation("the indexes of an array ascend", _ASCENDING, arrays.NOT_ASCENDING),
     _of_tasks(
-        f"an array with `maxParallel` has at most {MOST_INDEXES} indexes",
-        f"!has(t.array) || !has(t.array.maxParallel) || {_NUMBER} <= {MOST_INDEXES}",
-        f"{TOO_MANY_INDEXES}: task ",
+        f"an array with `maxParallel` has at most {arrays.MOST_INDEXES} indexes",
+        f"!has(t.array) || !has(t.array.maxParallel) || {_NUMBER} <= {arrays.MOST_INDEXES}",
+        f"{arrays.TOO_MANY_INDEXES}: task ",
         operations=(),
     ),
     _of_tasks(
         "an array has neither replicas nor partitions",
         "!has(t.array) || (t.?replicas.orValue(0) == 0 && !has(t.partitionPolicy))",
-        f"{NOT_BOTH}: task ",
+        f"{arrays.NOT_BOTH}: task ",
         operations=(),
     ),
     Validation(
         "`maxFailures` of an array is a number that is not negative, or a per cent",
         "variables.tasks.all(t, !has(t.array) || !has(t.array.maxFailures) || (type(t.array.maxFailures) == int ? "
-        f"t.array.maxFailures >= 0 : {matches('t.array.maxFailures', PER_CENT)}))",
-        NOT_A_LIMIT,
+        f"t.array.maxFailures >= 0 : {matches('t.array.maxFailures', arrays.PER_CENT)}))",
+        arrays.NOT_A_LIMIT,
     ),
     _at_update(
         "indexes of an array are only added after the last",
         "variables.tasks.size() != variables.oldParts.size() || variables.oldParts.all(i, o, [variables.parts[i]].all(n, "
         f"{_EXTENDS}))",
-        NOT_EXTENDED,
+        arrays.NOT_EXTENDED,
     ),
     _at_update(
         "a task does not become an array, and an array stays one",
