@@ -18,6 +18,8 @@ from pyroclast.api.keys import DRIVER_ALIVE_UNTIL, SUBMITTED_BY
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, QUEUES, SECRETS, Key
 from pyroclast.kube.basics.errors import Conflict, Forbidden, NotFound
 from pyroclast.kube.credentials.config import ClusterConfig, find_config
+from pyroclast.kube.http.node_facts import NodeFacts, node_facts
+from pyroclast.kube.http.servers import whoami
 from pyroclast.rules import jobs as rules
 from pyroclast.rules.verdicts import applied
 from pyroclast_client import errors
@@ -28,7 +30,7 @@ from pyroclast_client.flow_compilation import CompiledFlow, FlowCall
 from pyroclast_client.flow_handles import AsyncFlow
 from pyroclast_client.handles import AsyncJob
 from pyroclast_client.options import Call, SweepCall, TaskOptions
-from pyroclast_client.sessions import NodeFacts, Session, alive_until, here, node_facts, user_of
+from pyroclast_client.sessions import Session, alive_until, here
 from pyroclast_client.submission import create, create_job, give_to, key_of_secret, make_secret, remove_secret
 from pyroclast_client.sweeps import AsyncSweep
 from pyroclast_client.translation import translating
@@ -179,7 +181,8 @@ class AsyncClient:
         needs_all = options is not None and bool(options.gpu_type)
         if self._facts is not None and not (needs_all and not self._facts.products):
             return
-        with translating("the nodes"):
+        facts = NodeFacts()
+        with translating("the nodes"), contextlib.suppress(Forbidden):
             facts = await node_facts((await self.session()).kube, all_nodes=needs_all)
         if facts.is_simulated and self._facts is None:
             text = "the nodes of this cluster only pretend to run commands, so functions have no result"
@@ -348,7 +351,7 @@ class AsyncClient:
         with translating(f"the Jobs of namespace {self.namespace}"):
             items, _ = await kube.list(JOBS, self.namespace, label_selector=selector)
         if mine:
-            user = await user_of(kube)
+            user = await whoami(kube)
             items = [item for item in items if (item["metadata"].get("annotations") or {}).get(SUBMITTED_BY) == user]
         chosen = [
             item

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.types import JOBS, SECRETS
+from pyroclast.kube.http.node_facts import GPU_PRODUCT
 from pyroclast.lifecycle.flow.patch import PatchError, patched
 from pyroclast.resources.durations import DurationError, nanoseconds
 from pyroclast_client.documents import EXECUTOR, PAYLOAD, SERIALIZER, STORE, SUBMISSION, Document, secret_name
@@ -24,7 +25,6 @@ FOLDER: Final = "/opt/pyroclast"
 STORE_FOLDER: Final = "/opt/pyroclast-store"
 TERMINATION_LOG: Final = "/dev/termination-log"
 GRACE_SECONDS: Final = 30
-GPU_PRODUCT: Final = "nvidia.com/gpu.product"
 FOR_GOOD: Final = (sealing.UNPICKLABLE, sealing.TIMED_OUT)
 """Exit codes of the runner after which another try would end in the same way: no result to send, and over the timeout."""
 CRASHES: Final = (134, 137, 139)

@@ -6,21 +6,18 @@ import asyncio
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
-from urllib.parse import urlsplit
 
-import orjson
 import structlog
 
 from pyroclast.api.keys import DRIVER_ALIVE_UNTIL
-from pyroclast.api.types import JOBS, NODES, SELF_SUBJECT_REVIEWS, Key, ResourceType
+from pyroclast.api.types import JOBS, Key, ResourceType
 from pyroclast.kube.basics.errors import Conflict, Forbidden, Invalid, KubeError, NotFound
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.lifecycle.times import format_time
 from pyroclast.runtime import logs
-from pyroclast_client.compilation import GPU_PRODUCT, Compiled, Surroundings
+from pyroclast_client.compilation import Compiled, Surroundings
 from pyroclast_client.documents import STORE, SUBMISSION
 from pyroclast_client.errors import PyroclastWarning
 from pyroclast_client.loops import end
@@ -33,7 +30,6 @@ MAX_ATTEMPTS: Final = 4  # few, because a person waits
 CLOSE_SECONDS: Final = 0.05
 ALIVE_SECONDS: Final = 180
 BEAT_SECONDS: Final = 50.0  # so that two renewals may fail
-PROCESSES, SIMULATED = "pyroclast://process", "pyroclast://simulated"
 USER_AGENT: Final = "pyroclast-client"
 
 
@@ -122,36 +118,6 @@ class Session:
         await asyncio.sleep(CLOSE_SECONDS)  # TLS connections close in the event loop, which may end now
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
-    """What the nodes of a cluster say.
-
-    Attributes:
-        is_simulated: the nodes only pretend to run commands.
-        is_here: the nodes run commands as processes of this machine.
-        products: the values of the label of GPU products.
-    """
-
-    is_simulated: bool = False
-    is_here: bool = False
-    products: tuple[str, ...] = ()
-
-
-async def node_facts(kube: Client, *, all_nodes: bool) -> NodeFacts:
-    """Return what one node, or all nodes, say. An account that may not read nodes learns nothing."""
-    try:
-        if all_nodes:
-            nodes, _ = await kube.list(NODES)
-        else:
-            nodes = orjson.loads(await kube.list_page(NODES, "", {"limit": "1"})).get("items") or []
-    except Forbidden:
-        return NodeFacts()
-    runtimes = {((node.get("status") or {}).get("nodeInfo") or {}).get("containerRuntimeVersion") for node in nodes}
-    is_near = urlsplit(kube.config.server).hostname in {"127.0.0.1", "localhost", "::1"}
-    products = {(node["metadata"].get("labels") or {}).get(GPU_PRODUCT, "") for node in nodes} - {""}
-    return NodeFacts(SIMULATED in runtimes, is_near and PROCESSES in runtimes, tuple(sorted(products)))
-
-
 def alive_until(kube: Client) -> str:
     """Return until when a program that submits or renews a Job counts as alive."""
     return format_time(kube.now() + ALIVE_SECONDS)
@@ -164,13 +130,6 @@ def here() -> tuple[int, int]:
 
 def _warn(text: str) -> None:
     warnings.warn(text, PyroclastWarning, stacklevel=2)
-
-
-async def user_of(kube: Client) -> str:
-    """Return the name of the user at the API server. Admission writes this name on the objects that the user submits."""
-    kind = SELF_SUBJECT_REVIEWS
-    answer = await kube.create(kind, {"apiVersion": kind.api_version, "kind": kind.kind})
-    return str(answer["status"]["userInfo"]["username"])
 
 
 class Submitted(Protocol):

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from pyroclast.api import keys
 from pyroclast.api.types import JOBS, SECRETS
+from pyroclast.kube.http.node_facts import GPU_PRODUCT
 from pyroclast.resources import durations
 from pyroclast_cli.flags import Failure
 from pyroclast_cli.slurm import values as parsers
@@ -22,7 +23,6 @@ FILES: Final = "/etc/vcctl"
 RUN: Final = "/var/run/vcctl"
 IMAGE: Final = "debian:stable-slim"
 IMAGE_VARIABLE: Final = "VCCTL_IMAGE"
-PRODUCT: Final = "nvidia.com/gpu.product"
 HOST_NAME: Final = "kubernetes.io/hostname"
 ACCOUNT: Final = "pyroclast.dev/account"
 COMMENT: Final = "pyroclast.dev/comment"
@@ -329,7 +329,7 @@ class _Compiler:
         for each in size.devices:
             if each.type:
                 alike = [product for product in self._place.products if each.type.lower() in product.lower()]
-                common.append({"key": PRODUCT, "operator": "In", "values": alike or [each.type]})
+                common.append({"key": GPU_PRODUCT, "operator": "In", "values": alike or [each.type]})
         required = [{"matchExpressions": [*term, *common]} for term in terms if term or common]
         preferred = [
             {"weight": 100, "preference": {"matchExpressions": term}}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain, islice
 from pathlib import Path
@@ -15,10 +16,12 @@ from typing import Any, Final
 from pyroclast.api import keys
 from pyroclast.api.types import NODES, PODS, QUEUES, Key
 from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.http.servers import whoami
 from pyroclast.resources import indexes
+from pyroclast.resources.quantity import ZERO
 from pyroclast.views.jobs import JobView
 from pyroclast.views.nodes import node_rows
-from pyroclast.views.readable import in_hours
+from pyroclast.views.readable import amount, in_hours, ranges_of
 from pyroclast_cli.flags import Context, Failure, connected
 from pyroclast_cli.servers import asked, history_path
 from pyroclast_cli.slurm.jobs import ACCOUNT
@@ -102,29 +105,6 @@ def elapsed(seconds: float) -> str:
     return f"{hour}:{minute:02}:{second:02}" if hour else f"{minute}:{second:02}"
 
 
-def node_list(names: Iterable[str]) -> str:
-    """Return names of nodes in Slurm's short form, such as `node-[0-2,5],other`."""
-    numbers: dict[tuple[str, int], list[int]] = defaultdict(list)
-    plain = []
-    for name in sorted(set(names)):
-        match = re.fullmatch(r"(.*?)([0-9]{1,9})", name)
-        if match is None:
-            plain.append(name)
-        else:
-            numbers[match[1], len(match[2]) if match[2][0] == "0" != match[2] else 0].append(int(match[2]))
-    parts = []
-    for (prefix, width), each in numbers.items():
-        runs: list[list[int]] = []
-        for number in sorted(each):
-            if runs and number == runs[-1][1] + 1:
-                runs[-1][1] = number
-            else:
-                runs.append([number, number])
-        text = ",".join(f"{low:0{width}d}" if low == high else f"{low:0{width}d}-{high:0{width}d}" for low, high in runs)
-        parts.append(f"{prefix}{text}" if len(each) == 1 else f"{prefix}[{text}]")
-    return ",".join([*parts, *plain])
-
-
 def slurm_name(metadata: Mapping[str, Any]) -> str:
     """Return the name that the user gave the Job."""
     return str((metadata.get("labels") or {}).get(keys.SLURM_NAME) or metadata["name"])
@@ -143,20 +123,22 @@ def _states(given: Values, name: str) -> set[str]:
     return {by_name[each] for each in wanted}
 
 
-def _connected(given: Values) -> Any:  # noqa: ANN401 - a context manager of a client
-    return connected(given.get("kubeconfig", [""])[-1], "", given.get("clusters", [""])[-1])
+@asynccontextmanager
+async def _opened(given: Values) -> AsyncIterator[Context]:
+    """Yield a context with a client, and with the namespace that the options name, empty for all."""
+    async with connected(given.get("kubeconfig", [""])[-1], "", given.get("clusters", [""])[-1]) as client:
+        namespace = "" if "all-namespaces" in given else given.get("namespace", [client.config.namespace])[-1]
+        yield Context({"recorder": "", "task": "", "namespace": namespace}, connection=client)
 
 
 async def _chosen(context: Context, given: Values, names: set[str]) -> list[JobView]:
     """Return the Jobs that the options select."""
-    client = context.client
-    namespace = "" if "all-namespaces" in given else given.get("namespace", [client.config.namespace])[-1]
     users, queues, labels = _listed(given, "user"), _listed(given, "partition"), _listed(given, "name")
     if "me" in given:
-        users |= {await _me(context)}
+        users |= {await whoami(context.client)}
     return [
         view
-        for view in await views_in(client, namespace)
+        for view in await views_in(context.client, context.text("namespace"))
         if (not names or view.name in names)
         and (not users or _user(view.job["metadata"]) in users)
         and (not queues or view.queue in queues)
@@ -164,30 +146,19 @@ async def _chosen(context: Context, given: Values, names: set[str]) -> list[JobV
     ]
 
 
-async def _me(context: Context) -> str:
-    """Return the name of the user by whom the API server knows these credentials."""
-    import orjson  # noqa: PLC0415
-
-    body = orjson.dumps({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
-    answer = await context.client.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body)
-    return str(orjson.loads(answer)["status"]["userInfo"].get("username", ""))
-
-
 def _user(metadata: Mapping[str, Any]) -> str:
     return str((metadata.get("annotations") or {}).get(keys.SUBMITTED_BY, ""))
 
 
-async def _squeue(context: Context) -> int:
-    given, _ = command_line(context.arguments, "squeue", "")
+async def _squeue(command: Context) -> int:
+    given, _ = command_line(command.arguments, "squeue", "")
     wanted = _states(given, "states")
     is_all = "ALL" in {each.upper() for each in _listed(given, "states")}
-    async with _connected(given) as client:
-        context = Context({}, connection=client)
+    async with _opened(given) as context:
         views = await _chosen(context, given, _listed(given, "jobs"))
         chosen = wanted or (set(STATES) if is_all else {"PD", "R", "CG", "S", "RQ"})
         shown = [(view, *part) for view in views for part in parts_of(view.job) if part[1] in chosen]
-        namespace = "" if "all-namespaces" in given else given.get("namespace", [client.config.namespace])[-1]
-        pods, _ = await client.list(PODS, namespace, label_selector=keys.JOB_NAME)
+        pods, _ = await context.client.list(PODS, context.text("namespace"), label_selector=keys.JOB_NAME)
     placed: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for pod in pods:
         if (pod.get("spec") or {}).get("nodeName"):
@@ -195,8 +166,9 @@ async def _squeue(context: Context) -> int:
             for each in (name, f"{name}_{index}"):
                 placed[pod["metadata"]["namespace"], each].append(pod)
     header = ("JOBID", "PARTITION", "NAME", "USER", "ST", "TIME", "NODES", "NODELIST(REASON)")
-    rows = [_queue_row(view, name, state, placed.get((view.namespace, name), ()), client.now()) for view, name, state in shown]
-    _table([*([] if "noheader" in given else [header]), *rows], right=(0, 1, 2, 3, 4, 5, 6))
+    now = context.client.now()
+    rows = [_queue_row(view, name, state, placed.get((view.namespace, name), ()), now) for view, name, state in shown]
+    _table(rows, () if "noheader" in given else (header,), right=(0, 1, 2, 3, 4, 5, 6))
     return 0
 
 
@@ -210,36 +182,33 @@ def _queue_row(view: JobView, name: str, state: str, pods: Sequence[Mapping[str,
     if state == "PD" and view.phase == "Running":
         return name, view.queue, slurm_name(metadata)[:8], _user(metadata)[:8], state, ran, "1", "(JobArrayTaskLimit)"
     reason = _REASONS.get(view.cause.code, view.cause.code) if state in WAITING else status.get("reason") or "None"
-    where = node_list(nodes) if state in {"R", "CG"} else f"({reason})"
-    count = len(set(nodes)) or max(1, view.pods)
+    where = ranges_of(nodes) if state in {"R", "CG"} else f"({reason})"
+    count = len(set(nodes)) or (max(1, view.pods) if name == view.name else 1)  # of an array, each index has one pod
     return name, view.queue, slurm_name(metadata)[:8], _user(metadata)[:8], state, ran, str(count), where
 
 
-def _table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    """Print rows, with some columns aligned to the right as Slurm does."""
-    if not rows:
-        return
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    aligned = [[value.rjust(widths[i]) if i in right else value for i, value in enumerate(row)] for row in rows]
+def _table(rows: Sequence[Sequence[str]], heads: Sequence[Sequence[str]], *, right: Sequence[int]) -> None:
+    """Print rows below the rows in `heads`, with some columns aligned to the right as Slurm does."""
+    shown = [*heads, *rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    aligned = [[value.rjust(widths[i]) if i in right else value for i, value in enumerate(row)] for row in shown]
     for line in padded(aligned, [width + 1 for width in widths]):
         sys.stdout.write(f"{line.rstrip()}\n")
 
 
-async def _sacct(context: Context) -> int:
-    given, _ = command_line(context.arguments, "sacct", "")
+async def _sacct(command: Context) -> int:
+    given, _ = command_line(command.arguments, "sacct", "")
     wanted, names, users = _states(given, "state"), _listed(given, "jobs"), _listed(given, "user")
-    async with _connected(given) as client:
-        context = Context({"recorder": ""}, connection=client)
-        namespace = given.get("namespace", [client.config.namespace])[-1]
-        query = {"namespace": namespace, "since": given.get("starttime", ["24h"])[-1], "until": given.get("endtime", [""])[-1]}
-        answer = await asked(context, history_path("jobs"), {name: text for name, text in query.items() if text})
+    times = {"since": given.get("starttime", ["24h"])[-1], "until": given.get("endtime", [""])[-1]}
+    async with _opened(given) as context:
+        answer = await asked(context, history_path("jobs"), {"namespace": context.text("namespace"), **times})
     rows = []
     for job in reversed(answer["items"]):
         state = _OF_RECORD.get(job["state"]) or _OF_REASON.get(job["reason"] or "") or _OF_PHASE.get(job["state"], "R")
         if (names and job["name"] not in names) or (users and job["user"] not in users) or (wanted and state not in wanted):
             continue
         labels, seconds = job.get("labels") or {}, job["elapsedSeconds"] or 0
-        cpus = round(in_hours("cpu", job["asked"].get("cpu", 0)) * 3600 / seconds) if seconds else 0
+        cpus = round(in_hours("cpu", (job["asked"] or {}).get("cpu", 0)) * 3600 / seconds) if seconds else 0
         name = str(labels.get(keys.SLURM_NAME) or job["name"])
         number = job["exitCode"] or 0
         code = f"0:{number - 128}" if number > 128 else f"{number}:0"
@@ -249,26 +218,23 @@ async def _sacct(context: Context) -> int:
         for row in [*([] if "noheader" in given else [header]), *rows]:
             sys.stdout.write("|".join(row) + "\n")
         return 0
-    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-    rule = tuple("-" * width for width in widths)
-    _table([*([] if "noheader" in given else [header, rule]), *rows], right=(1, 2, 3, 4, 5, 6))
+    rule = ["-" * max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    _table(rows, () if "noheader" in given else (header, rule), right=(1, 2, 3, 4, 5, 6))
     if answer["isCut"]:
         sys.stderr.write("only the newest are shown: --starttime and --endtime choose others\n")
     return 0
 
 
-async def _sinfo(context: Context) -> int:
-    given, _ = command_line(context.arguments, "sinfo", "")
-    async with _connected(given) as client:
-        queues, _ = await client.list(QUEUES)
-        nodes, _ = await client.list(NODES)
-        pods, _ = await client.list(PODS, field_selector="status.phase!=Succeeded,status.phase!=Failed")
+async def _sinfo(command: Context) -> int:
+    given, _ = command_line(command.arguments, "sinfo", "")
+    async with _opened(given) as context:
+        queues, _ = await context.client.list(QUEUES)
+        nodes, _ = await context.client.list(NODES)
+        pods, _ = await context.client.list(PODS, field_selector="status.phase!=Succeeded,status.phase!=Failed")
     groups: dict[str, list[str]] = defaultdict(list)
     for row in node_rows(nodes, pods, {node["metadata"]["name"]: [node["metadata"]["name"]] for node in nodes}):
-        groups[_node_state(row)].append(str(row["group"]))
-    rows: list[tuple[str, ...]] = (
-        [] if "noheader" in given else [("PARTITION", "AVAIL", "TIMELIMIT", "NODES", "STATE", "NODELIST")]
-    )
+        groups[node_state(row)].append(str(row["group"]))
+    rows: list[tuple[str, ...]] = []
     wanted = _listed(given, "partition")
     for queue in queues:
         name = queue["metadata"]["name"]
@@ -276,34 +242,34 @@ async def _sinfo(context: Context) -> int:
             continue
         avail = "up" if (queue.get("status") or {}).get("state", "Open") == "Open" else "down"
         label = f"{name}*" if name == "default" else name
-        rows += [(label, avail, "infinite", str(len(each)), state, node_list(each)) for state, each in sorted(groups.items())]
-    _table(rows, right=(2, 3, 4))
+        rows += [(label, avail, "infinite", str(len(each)), state, ranges_of(each)) for state, each in sorted(groups.items())]
+    header = ("PARTITION", "AVAIL", "TIMELIMIT", "NODES", "STATE", "NODELIST")
+    _table(rows, () if "noheader" in given else (header,), right=(2, 3, 4))
     return 0
 
 
-def _node_state(row: Mapping[str, Any]) -> str:
+def node_state(row: Mapping[str, Any]) -> str:
+    """Return the state of a row of `node_rows` as Slurm's word."""
     if row["state"] == "NotReady":
         return "down"
     if row["state"] == "Cordoned":
         return "drain" if not row["pods"] else "drng"
     if not row["pods"]:
         return "idle"
-    return "alloc" if float(row["cpuFree"] or 0) <= 0 else "mix"
+    return "mix" if amount(row["cpuFree"]) > ZERO else "alloc"
 
 
-async def _scancel(context: Context) -> int:
-    given, names = command_line(context.arguments, "scancel", "[JOB…]")
+async def _scancel(command: Context) -> int:
+    given, names = command_line(command.arguments, "scancel", "[JOB…]")
     if not names and not given.keys() & {"user", "me", "partition", "name", "state"}:
         raise Failure("name Jobs, or choose them by --user, --me, --partition, --name or --state")
     status = 0
     wanted = _states(given, "state")
     elements, names = [each for each in names if "_" in each], [each for each in names if "_" not in each]
-    async with _connected(given) as client:
-        namespace = given.get("namespace", [client.config.namespace])[-1]
+    async with _opened(given) as context:
         for each in elements:
             name, _, text = each.partition("_")
-            await cancel_indexes(Context({"task": "", "namespace": namespace}, (name, text.strip("[]")), client))
-        context = Context({}, connection=client)
+            await cancel_indexes(replace(context, arguments=(name, text.strip("[]"))))
         views = await _chosen(context, given, set(names)) if names or not elements else []
         for name in sorted(set(names) - {view.name for view in views}):
             sys.stderr.write(f"scancel: error: there is no Job {name} that the options choose\n")
@@ -313,7 +279,7 @@ async def _scancel(context: Context) -> int:
             if state not in {"PD", "R", "S", "RQ", "CG"} or (wanted and state not in wanted):
                 continue
             try:
-                await cancel(client, Key(view.namespace, view.name))
+                await cancel(context.client, Key(view.namespace, view.name))
             except KubeError as error:
                 sys.stderr.write(f"scancel: error: {view.name}: {error}\n")
                 status = 1

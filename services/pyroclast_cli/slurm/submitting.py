@@ -16,16 +16,16 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 import yaml
 
 from pyroclast.api import keys
-from pyroclast.api.types import JOBS, NODES, PODS, SECRETS, Key
+from pyroclast.api.types import JOBS, PODS, SECRETS, Key
 from pyroclast.kube.basics.errors import Forbidden, KubeError, NotFound
+from pyroclast.kube.http.node_facts import GPU_PRODUCT, node_facts
 from pyroclast.views.jobs import phase_of
 from pyroclast_cli.flags import Context, Failure, Value, connected
-from pyroclast_cli.slurm.jobs import FILES, MOST_BYTES, PRODUCT, Place, Submission, Work, submission
+from pyroclast_cli.slurm.jobs import FILES, MOST_BYTES, Place, Submission, Work, submission
 from pyroclast_cli.slurm.options import Values, command_line, options, options_of, script_values
 from pyroclast_cli.tree import INTERRUPTED, OwnLeaf
 from pyroclast_cli.views import logs
@@ -38,7 +38,6 @@ PATIENCE: Final = 2.0  # seconds before a waiting Job is announced
 ALPHABET: Final = "23456789bcdfghjkmnpqrstvwxz"  # no vowels, as the API server's generateName
 FINAL: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 CLEAN: Final = 0
-PROCESSES, SIMULATED = "pyroclast://process", "pyroclast://simulated"
 
 
 def say(text: str) -> None:
@@ -167,17 +166,14 @@ async def _looked_around(client: Client, place: Place, given: Values, *, is_quie
     """Return the place with what the nodes say: whether they are this machine, and their types of GPUs."""
     wants_type = any(":" in text for name in ("gpus", "gpus-per-node", "gpus-per-task", "gres") for text in given.get(name, ()))
     try:
-        nodes = (await client.list(NODES))[0] if wants_type else (await client.list(NODES, limit=1))[0]
+        facts = await node_facts(client, all_nodes=wants_type)
     except KubeError as error:
         if wants_type:
-            say(f"note: the types of GPUs are not known ({error}); the type is taken as the whole label {PRODUCT}")
+            say(f"note: the types of GPUs are not known ({error}); the type is taken as the whole label {GPU_PRODUCT}")
         return place
-    runtimes = {((node.get("status") or {}).get("nodeInfo") or {}).get("containerRuntimeVersion", "") for node in nodes}
-    if SIMULATED in runtimes and not is_quiet:
+    if facts.is_simulated and not is_quiet:
         say("note: the nodes of this cluster only pretend to run commands; those of `pyroclast up` without --nodes run them")
-    is_near = urlsplit(client.config.server).hostname in {"127.0.0.1", "localhost", "::1"}
-    products = {(node["metadata"].get("labels") or {}).get(PRODUCT, "") for node in nodes} - {""}
-    return replace(place, is_here=is_near and PROCESSES in runtimes, products=tuple(sorted(products)))
+    return replace(place, is_here=facts.is_here, products=facts.products)
 
 
 async def _create(client: Client, made: Submission) -> Key:

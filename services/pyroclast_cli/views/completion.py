@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+import orjson
 import yaml
 
 from pyroclast.api.types import NODES
@@ -33,10 +34,10 @@ async def names_for(place: Place) -> Sequence[str]:
             if place.kind is None:
                 return ()
             namespace = values.get("namespace") or client.config.namespace
-            objects, _ = await client.list(place.kind, namespace if place.kind.namespaced else "", limit=MOST)
+            page = await client.list_page(place.kind, namespace if place.kind.namespaced else "", {"limit": str(MOST)})
     except (ConfigError, KubeError):
         return ()
-    return [f"{place.slash}{each['metadata']['name']}" for each in objects]
+    return [f"{place.slash}{each['metadata']['name']}" for each in orjson.loads(page).get("items") or ()]
 
 
 def _contexts(files: Sequence[Path]) -> list[str]:

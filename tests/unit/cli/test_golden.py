@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import time
@@ -114,6 +115,10 @@ ORIGINAL = (
     "vjobs -N team",
     "vqueues",
 )
+SLURM = (
+    *("squeue -h", "squeue --all-namespaces -t all", "squeue -p research -t PD", "squeue -t none"),
+    *("sacct", "sacct -P -n", "sacct -s F", "sinfo", "sinfo -h -p research", "scancel", "scancel nothing"),
+)
 PROGRAMS: dict[str, Callable[[list[str]], int]] = {
     "vcctl": programs.vcctl,
     "vjobs": programs.vjobs,
@@ -195,6 +200,21 @@ def test_volcano_compatible_commands_match_the_golden_output(full: str, empty: s
     told = [transcript(capsys, full, command) for command in ORIGINAL]
     told += ["# in an empty cluster\n", *(transcript(capsys, empty, command) for command in ORIGINAL)]
     compare("original", "".join(told))
+
+
+def test_commands_of_slurm_match_the_golden_output(
+    full: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cluster, context = {"name": "c", "cluster": {"server": full}}, {"name": "c", "context": {"cluster": "c", "namespace": "team"}}
+    (tmp_path / "config").write_text(json.dumps({"clusters": [cluster], "contexts": [context], "current-context": "c"}))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    monkeypatch.setenv("PYROCLAST_RECORDER", full)
+    told = []
+    for command in SLURM:
+        status = programs.vcctl(shlex.split(command))
+        printed = capsys.readouterr()
+        told.append(f"$ {command}\n{printed.out}{printed.err}[exit status {status}]\n\n")
+    compare("slurm", "".join(told))
 
 
 @pytest.mark.parametrize("command", ["waiting", "explain second", "nodes", "job list -n team"])

@@ -5,7 +5,7 @@ import pytest
 from pyroclast_cli import programs
 from pyroclast_cli.flags import Failure
 from pyroclast_cli.slurm import values
-from pyroclast_cli.slurm.listing import elapsed, node_list, state_of
+from pyroclast_cli.slurm.listing import elapsed, node_state, state_of
 from pyroclast_cli.slurm.options import options, parse, script_values
 
 
@@ -74,7 +74,9 @@ def test_long_input_is_read_in_time_that_grows_with_its_length():
 
 def test_columns_have_slurms_forms():
     assert [elapsed(seconds) for seconds in (5, 65, 3661, 90061)] == ["0:05", "1:05", "1:01:01", "1-01:01:01"]
-    assert node_list(["n-2", "n-0", "n-1", "x", "m07"]) == "m07,n-[0-2],x"
+    free = [("Ready", 1, "7250m"), ("Ready", 1, "0"), ("Ready", 0, "8"), ("Cordoned", 2, "1"), ("NotReady", 0, "8")]
+    rows = [{"state": state, "pods": pods, "cpuFree": cpus} for state, pods, cpus in free]
+    assert [node_state(row) for row in rows] == ["mix", "alloc", "idle", "drng", "down"]
     failed = {"status": {"state": {"phase": "Failed", "reason": "RunTimeLimit"}}}
     assert [state_of(job) for job in ({}, failed, {"status": {"state": {"phase": "Terminated"}}})] == ["PD", "TO", "CA"]
 
