@@ -13,7 +13,7 @@ from pyroclast.resources import indexes
 from pyroclast_client import errors
 from pyroclast_client.documents import STORE, SUBMISSION
 from pyroclast_client.podreading import EVICTIONS, Pod, log_of
-from pyroclast_client.results import Envelope, Outcome, decoded, envelope
+from pyroclast_client.results import UNSEALED, Outcome, decoded
 from pyroclast_client.runner import sealing
 
 AFTER_FRAMES: Final = 20  # most lines that other code may print after the result
@@ -69,25 +69,24 @@ class Collector:
         if not pod.message:
             return Outcome(pod.index, error=self._unsaid(pod, what))
         try:
-            sealed = envelope(self.key, pod.message, index=pod.index, attempt=pod.uid, what=what)
-            payload = await self._payload(sealed, pod)
+            message = sealing.opened(self.key, pod.message, pod.index, pod.uid)
+            payload = await self._payload(message, pod)
+        except sealing.SealError as error:
+            text = f"{what}: {error}; {UNSEALED}. Look at who may write to pods of this namespace"
+            return Outcome(pod.index, error=errors.ForgedResult(text))
         except (errors.ForgedResult, errors.ResultTooLarge) as error:
             return Outcome(pod.index, error=error)
         except OSError as error:
             text = f"{what}: its result in the store {self.store} cannot be read: {error}; read it again when the store answers"
             return Outcome(pod.index, error=errors.ResultGone(text))
-        return decoded(sealed, payload, what=what, name=self.job.name, is_json=self.is_json)
+        return decoded(message, payload, what=what, name=self.job.name, is_json=self.is_json)
 
-    async def _payload(self, sealed: Envelope, pod: Pod) -> bytes | None:
-        match sealed.place:
+    async def _payload(self, message: dict[str, Any], pod: Pod) -> bytes | None:
+        match message["place"]:
             case "inline":
-                try:
-                    return sealing.inline(sealed.message)
-                except sealing.SealError as error:
-                    text = f"index {pod.index} of Job {self.job}: {error}; it was not unpickled"
-                    raise errors.ForgedResult(f"{text}. Look at who may write to pods of this namespace") from error
+                return sealing.inline(message)
             case "log":
-                tail = sealed.frames + AFTER_FRAMES
+                tail = sealing.number_of_frames(message["size"]) + AFTER_FRAMES
                 near = sealing.unframed(await log_of(self.kube, self.job.namespace, pod, tail=tail))
                 return near or sealing.unframed(await log_of(self.kube, self.job.namespace, pod))
             case "store":

@@ -16,7 +16,7 @@ from pyroclast.resources.durations import DurationError, nanoseconds
 from pyroclast_client.documents import EXECUTOR, PAYLOAD, SERIALIZER, STORE, SUBMISSION, Document, secret_name
 from pyroclast_client.errors import Usage
 from pyroclast_client.modules import locked_packages, project_archive
-from pyroclast_client.options import DRIVER, Gang, TaskOptions
+from pyroclast_client.options import DRIVER, Gang, TaskOptions, function_name
 from pyroclast_client.payload import Arguments, claim_of, packed, secret_data
 from pyroclast_client.runner import sealing
 
@@ -160,11 +160,6 @@ def job_spec(
     if options.ttl is not None:
         spec["ttlSecondsAfterFinished"] = options.ttl
     return _with_pod(spec, options.pod) if options.pod else spec
-
-
-def function_name(function: Callable[..., Any]) -> str:
-    """Return the name of the function for messages and object names."""
-    return str(getattr(function, "__name__", "") or type(function).__name__)
 
 
 def pod_template(

@@ -24,28 +24,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = [
-    "Cause",
-    "Evicted",
-    "FlowError",
-    "Forbidden",
-    "ForgedResult",
-    "JobFailed",
-    "JobReplaced",
-    "NeverFits",
-    "NoCluster",
-    "NotFound",
-    "PyroclastError",
-    "PyroclastWarning",
-    "Rejected",
-    "ResultGone",
-    "ResultTooLarge",
-    "TaskError",
-    "TimedOut",
-    "Usage",
-    "VersionMismatch",
-]
-
 
 class PyroclastWarning(UserWarning):
     """Warns about a valid value that is probably a mistake, or informs a user whose call waits."""

@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 import cloudpickle
 
 from pyroclast_client import defaults, errors
-from pyroclast_client.compilation import function_name
 from pyroclast_client.documents import fresh_name
 from pyroclast_client.loops import background_loop, run
-from pyroclast_client.options import SweepCall, TaskOptions, options_of
+from pyroclast_client.options import SweepCall, TaskOptions, function_name, options_of
 from pyroclast_client.payload import Arguments
 from pyroclast_client.results import Outcome, Started
 

@@ -16,7 +16,6 @@ from pyroclast.rules import jobflows
 from pyroclast_client.checking import checked_spec
 from pyroclast_client.compilation import (
     Surroundings,
-    function_name,
     job_spec,
     modules_of,
     pod_template,
@@ -27,7 +26,7 @@ from pyroclast_client.documents import PAYLOAD, RETURNS, STORE, SUBMISSION, Docu
 from pyroclast_client.entries import Entry, Gathered, choice_manifest, entry_manifest, reference
 from pyroclast_client.errors import Cause, FlowError, Rejected, Usage
 from pyroclast_client.flow_values import Node, building
-from pyroclast_client.options import A_DAY, TaskOptions
+from pyroclast_client.options import A_DAY, TaskOptions, function_name
 from pyroclast_client.payload import KEY_BYTES, FlowPart, Payload, packed, secret_data, shared_modules
 
 P = ParamSpec("P")

@@ -18,7 +18,7 @@ from pyroclast_client.documents import PAYLOAD, RETURNS, STORE, SUBMISSION, Docu
 from pyroclast_client.errors import Usage
 from pyroclast_client.handles import AsyncJob
 from pyroclast_client.jobs import Job
-from pyroclast_client.loops import run
+from pyroclast_client.loops import Synchronous, awaited, run
 from pyroclast_client.payload import is_elsewhere
 from pyroclast_client.results import stored_value
 from pyroclast_client.runner import sealing
@@ -304,14 +304,8 @@ class AsyncFlow(Handle, Generic[R]):
         return flow
 
 
-class Flow(Generic[R]):
+class Flow(Synchronous[AsyncFlow[R]], Generic[R]):
     """The handle of a flow: the methods of `AsyncFlow` without `await`. `flow[ENTRY]` is the Job of an entry."""
-
-    def __init__(self, handle: AsyncFlow[R]) -> None:
-        self.handle = handle
-
-    def __repr__(self) -> str:
-        return repr(self.handle).replace("AsyncFlow", "Flow")
 
     def _repr_html_(self) -> str:
         status = self.status
@@ -336,30 +330,19 @@ class Flow(Generic[R]):
         """The current phase of the flow."""
         return self.status.phase
 
-    def object(self) -> dict[str, Any]:
-        """Return the JobFlow as the API server stores it."""
-        return run(self.handle.object())
+    object = awaited(AsyncFlow.object)
+    result = awaited(AsyncFlow.result)
+    cancel = awaited(AsyncFlow.cancel)
+    delete = awaited(AsyncFlow.delete)
 
     def wait(self, timeout: float | None = None, *, check: bool = True) -> Self:
         """Wait until the flow ends. See `AsyncFlow.wait`."""
         run(self.handle.wait(timeout, check=check))
         return self
 
-    def result(self, timeout: float | None = None) -> R:
-        """Wait until the flow ends. Return the value of the node that the flow function returned."""
-        return run(self.handle.result(timeout))
-
     def retry(self) -> Flow[R]:
         """Wait until the flow ends. Then run the entries that have not completed, in a new flow. See `AsyncFlow.retry`."""
         return Flow(run(self.handle.retry()))
-
-    def cancel(self) -> None:
-        """Terminate the running Jobs. The flow then fails, and starts no entry that depends on these Jobs."""
-        run(self.handle.cancel())
-
-    def delete(self) -> None:
-        """Delete the flow with its templates and Jobs."""
-        run(self.handle.delete())
 
 
 def _place(collector: Collector, entry: str, number: int | None) -> tuple[str, str]:

@@ -137,7 +137,36 @@ for _word, _name in {**_COMPARISONS, **_OPERATORS, **_FUNCTIONS}.items():
         setattr(Unknown, f"__r{_name}__", _refusing(f"`{_word}`"))
 
 
-class Node(Unknown):
+class Comparable(Unknown):
+    """What does not exist yet, but what a flow can compare with constants later."""
+
+    def _compared(self, operator: str, other: object) -> Condition:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> Condition:  # type: ignore[override]  # returns a condition, not a bool
+        """Return the condition that it equals `other`."""
+        return self._compared("==", other)
+
+    def __ne__(self, other: object) -> Condition:  # type: ignore[override]  # see above
+        """Return the condition that it differs from `other`."""
+        return self._compared("!=", other)
+
+    def __lt__(self, other: object) -> Condition:
+        return self._compared("<", other)
+
+    def __le__(self, other: object) -> Condition:
+        return self._compared("<=", other)
+
+    def __gt__(self, other: object) -> Condition:
+        return self._compared(">", other)
+
+    def __ge__(self, other: object) -> Condition:
+        return self._compared(">=", other)
+
+    __hash__ = Unknown.__hash__
+
+
+class Node(Comparable):
     """The future value of a task. A node can be passed to other tasks, and `when` can test its outcome."""
 
     def __init__(self, name: str, rounds: int | None = None, *, pods: int = 1) -> None:
@@ -189,28 +218,6 @@ class Node(Unknown):
         value = "outputs.value" if self.pods == 1 else "outputs[0].value"  # the value of a gang is that of its first pod
         text = f'targets["{self.name}"].{value} {operator} {literal}'
         return Condition((self,), text=text, compared=(operator, other))
-
-    def __eq__(self, other: object) -> Condition:  # type: ignore[override]  # returns a condition, not a bool
-        """Return the condition that the value of the task equals `other`."""
-        return self._compared("==", other)
-
-    def __ne__(self, other: object) -> Condition:  # type: ignore[override]  # see above
-        """Return the condition that the value of the task differs from `other`."""
-        return self._compared("!=", other)
-
-    def __lt__(self, other: object) -> Condition:
-        return self._compared("<", other)
-
-    def __le__(self, other: object) -> Condition:
-        return self._compared("<=", other)
-
-    def __gt__(self, other: object) -> Condition:
-        return self._compared(">", other)
-
-    def __ge__(self, other: object) -> Condition:
-        return self._compared(">=", other)
-
-    __hash__ = Unknown.__hash__
 
     def refuse_use(self, operation: str) -> NoReturn:
         """See `Unknown.refuse_use`."""
@@ -268,7 +275,7 @@ class Listening:
 
 
 @dataclass(frozen=True, eq=False)
-class ExitCode(Unknown):
+class ExitCode(Comparable):
     """The future exit code of a node. Comparisons with numbers return conditions."""
 
     node: Node
@@ -282,28 +289,6 @@ class ExitCode(Unknown):
         if not isinstance(other, int) or isinstance(other, bool):
             self.refuse_use(f"`{operator} {other!r}`")
         return Condition((self.node,), text=f'targets["{self.node.name}"].exitCode {operator} {other}')
-
-    def __eq__(self, other: object) -> Condition:  # type: ignore[override]  # returns a condition, not a bool
-        """Return the condition that the exit code equals `other`."""
-        return self._compared("==", other)
-
-    def __ne__(self, other: object) -> Condition:  # type: ignore[override]  # see above
-        """Return the condition that the exit code differs from `other`."""
-        return self._compared("!=", other)
-
-    def __lt__(self, other: int) -> Condition:
-        return self._compared("<", other)
-
-    def __le__(self, other: int) -> Condition:
-        return self._compared("<=", other)
-
-    def __gt__(self, other: int) -> Condition:
-        return self._compared(">", other)
-
-    def __ge__(self, other: int) -> Condition:
-        return self._compared(">=", other)
-
-    __hash__ = Unknown.__hash__
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Final, Generic, Literal, Self, TypeVar, cast
+from typing import Any, Final, Generic, Literal, NoReturn, Self, TypeVar, cast
 
 from pyroclast.api import keys
 from pyroclast.api.types import COMMANDS, JOBS, POD_GROUPS, PODS, Key
@@ -21,7 +21,7 @@ from pyroclast_client.collecting import Collector
 from pyroclast_client.documents import PAYLOAD, gives_json
 from pyroclast_client.events import JobEvent, job_events
 from pyroclast_client.log_following import followed
-from pyroclast_client.loops import end
+from pyroclast_client.loops import end, first_of
 from pyroclast_client.options import A_DAY
 from pyroclast_client.podreading import LogLine, Pod, failure, log_of, pod_of, pods_of, text_of
 from pyroclast_client.results import Outcome, Started
@@ -324,31 +324,12 @@ class AsyncJob(Handle, Generic[R]):
 
     async def _reached(self, until: Until, line: ProgressLine | None, *, fail_if_never: bool) -> dict[str, Any]:
         """Return the object as soon as it is in the requested state."""
-        loop = asyncio.get_running_loop()
-        target = loop.create_task(self._until(until, line))
-        doubt = loop.create_task(self._never(fail_if_never=fail_if_never))
-        try:
-            await asyncio.wait((target, doubt), return_when=asyncio.FIRST_COMPLETED)
-            if doubt.done() and not target.done():
-                doubt.result()
-            return await target
-        finally:
-            for task in (target, doubt):
-                task.cancel()
-            await asyncio.gather(target, doubt, return_exceptions=True)
+        return await first_of(self._until(until, line), self._never(fail_if_never=fail_if_never))
 
     async def _until(self, until: Until, line: ProgressLine | None = None) -> dict[str, Any]:
         session = await self.client.session()
         if until == "placed":
-            finished = asyncio.get_running_loop().create_task(self._seen(session, "running"))
-            placed = asyncio.get_running_loop().create_task(self._placed(session))
-            try:
-                await asyncio.wait((finished, placed), return_when=asyncio.FIRST_COMPLETED)
-                return await (finished if finished.done() else placed)
-            finally:
-                for task in (finished, placed):
-                    task.cancel()
-                await asyncio.gather(finished, placed, return_exceptions=True)
+            return await first_of(self._seen(session, "running"), self._placed(session))
         return await self._seen(session, until, line)
 
     async def _placed(self, session: Session) -> dict[str, Any]:
@@ -381,8 +362,8 @@ class AsyncJob(Handle, Generic[R]):
             )
         return self._same(found)
 
-    async def _never(self, *, fail_if_never: bool) -> None:
-        """Warn or raise when the Job can never start. Return only then."""
+    async def _never(self, *, fail_if_never: bool) -> NoReturn:
+        """Warn or raise when the Job can never start. After a warning, wait until cancelled."""
         session, began = await self.client.session(), time.monotonic()
 
         def is_never(job: dict[str, Any] | None) -> bool:
@@ -399,6 +380,8 @@ class AsyncJob(Handle, Generic[R]):
         if fail_if_never:
             raise errors.NeverFits(f"{explanation.summary}. `explain()` tells more, `cancel()` ends the Job", explanation)
         warnings.warn(explanation.summary, errors.PyroclastWarning, stacklevel=2)
+        while True:
+            await asyncio.Event().wait()
 
     async def _finish(self, ended: asyncio.Queue[Pod | None]) -> None:
         """Put None into the queue after the last pod, also when the Job was deleted."""

@@ -6,17 +6,17 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Generic, Literal, Self, TypeVar, overload
 
-from pyroclast_client.errors import PyroclastError, Usage
+from pyroclast_client.errors import Usage
 from pyroclast_client.events import JobEvent
 from pyroclast_client.handles import AsyncJob, Until
-from pyroclast_client.loops import iterated, run
+from pyroclast_client.loops import Synchronous, awaited, iterated, run
 from pyroclast_client.podreading import LogLine
-from pyroclast_client.states import Explanation, JobStatus, job_html, status_of
+from pyroclast_client.states import JobStatus, job_html, status_of
 
 R = TypeVar("R")
 
 
-class Job(Generic[R]):
+class Job(Synchronous[AsyncJob[R]], Generic[R]):
     """A Job in the cluster. The handle can be pickled and used in another process.
 
     As a context manager, the handle terminates the Job at the end of the block if the Job was submitted with
@@ -24,11 +24,8 @@ class Job(Generic[R]):
     """
 
     def __init__(self, handle: AsyncJob[R], *, cancel_on_exit: bool = False) -> None:
-        self.handle = handle
+        super().__init__(handle)
         self._cancel_on_exit = cancel_on_exit
-
-    def __repr__(self) -> str:
-        return f"<Job {self.namespace}/{self.name}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.handle,)
@@ -74,10 +71,6 @@ class Job(Generic[R]):
     def reason(self) -> str:
         """The one-word reason of the phase."""
         return self.status.reason
-
-    def object(self) -> dict[str, Any]:
-        """Return the Job as the API server stores it."""
-        return run(self.handle.object())
 
     def wait(
         self,
@@ -144,34 +137,12 @@ class Job(Generic[R]):
         """Yield the lines of all pods when they arrive, until the Job ends."""
         return iterated(self.handle.follow_logs(index=index, task=task, timestamps=timestamps))
 
-    def result(self, timeout: float | None = None) -> R:
-        """Wait until the Job ends. Return the function's value, for a gang that of its first pod. See `AsyncJob.result`."""
-        return run(self.handle.result(timeout))
-
-    def results(self, timeout: float | None = None) -> list[R | PyroclastError]:
-        """Wait until the Job ends. Return the value of each pod by index, with an error object in place of each missing value."""
-        return run(self.handle.results(timeout))
-
-    def explain(self) -> Explanation:
-        """Return why the Job waits. `str()` of the result is a sentence."""
-        return run(self.handle.explain())
-
-    def cancel(self) -> None:
-        """Terminate the Job for good. The pods are deleted, and the Job object stays."""
-        run(self.handle.cancel())
-
-    def suspend(self) -> None:
-        """Delete the pods of the Job until `resume`."""
-        run(self.handle.suspend())
-
-    def resume(self) -> None:
-        """Resume a suspended Job with new pods."""
-        run(self.handle.resume())
-
-    def scale(self, replicas: int, *, task: str | None = None) -> None:
-        """Change the number of pods of a task. When the gang is the whole task, the size of the gang changes with it."""
-        run(self.handle.scale(replicas, task=task))
-
-    def delete(self) -> None:
-        """Delete the Job, its pods and its Secret."""
-        run(self.handle.delete())
+    object = awaited(AsyncJob.object)
+    result = awaited(AsyncJob.result)
+    results = awaited(AsyncJob.results)
+    explain = awaited(AsyncJob.explain)
+    cancel = awaited(AsyncJob.cancel)
+    suspend = awaited(AsyncJob.suspend)
+    resume = awaited(AsyncJob.resume)
+    scale = awaited(AsyncJob.scale)
+    delete = awaited(AsyncJob.delete)

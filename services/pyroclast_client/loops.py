@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+H = TypeVar("H")
+P = ParamSpec("P")
 T = TypeVar("T")
 
 MOST_TRIES = 200
@@ -54,6 +57,36 @@ async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
     for task in every:
         task.cancel()
     await asyncio.gather(*every, return_exceptions=True)
+
+
+async def first_of(*works: Coroutine[Any, Any, T]) -> T:
+    """Return the result of the first of `works` that ends. The others are cancelled, and have ended."""
+    tasks = [asyncio.get_running_loop().create_task(work) for work in works]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(task for task in tasks if task.done()).result()
+    finally:
+        await end(tasks)
+
+
+class Synchronous(Generic[H]):
+    """A handle whose methods are those of the asynchronous `handle` without `await`."""
+
+    def __init__(self, handle: H) -> None:
+        self.handle = handle
+
+    def __repr__(self) -> str:
+        return repr(self.handle).replace(type(self.handle).__name__, type(self).__name__, 1)
+
+
+def awaited(method: Callable[Concatenate[H, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Synchronous[H], P], T]:
+    """Return a method of an asynchronous handle as a method of the synchronous one, which waits for its result."""
+
+    @functools.wraps(method)
+    def waiting(face: Synchronous[H], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return run(method(face.handle, *args, **kwargs))
+
+    return waiting
 
 
 def iterated(stream: AsyncGenerator[T]) -> Iterator[T]:

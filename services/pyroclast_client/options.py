@@ -157,6 +157,11 @@ P = ParamSpec("P")
 R = TypeVar("R", covariant=True)  # noqa: PLC0105 - as short as in the standard library
 
 
+def function_name(function: Callable[..., Any]) -> str:
+    """Return the name of the function for messages and object names."""
+    return str(getattr(function, "__name__", "") or type(function).__name__)
+
+
 class Definition(Generic[P, R]):
     """A function with its run options."""
 
@@ -167,7 +172,7 @@ class Definition(Generic[P, R]):
     @property
     def name(self) -> str:
         """The name of the function."""
-        return str(getattr(self.function, "__name__", "") or type(self.function).__name__)
+        return function_name(self.function)
 
 
 @dataclass(frozen=True)

@@ -15,23 +15,6 @@ UNSEALED: Final = "it was not unpickled"
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
-    """A message whose seal was verified. The result may have to be read from the log of the pod or from the store."""
-
-    message: dict[str, Any]
-
-    @property
-    def place(self) -> str:
-        """Where the result is: `inline` (in the message), `log`, `store` or `none`."""
-        return str(self.message["place"])
-
-    @property
-    def frames(self) -> int:
-        """The number of lines of the pod log over which the result is divided."""
-        return sealing.number_of_frames(self.message["size"])
-
-
-@dataclass(frozen=True, slots=True)
 class Started:
     """Reports that the pod of a call runs."""
 
@@ -47,31 +30,19 @@ class Outcome:
     error: errors.PyroclastError | None = None
 
 
-def envelope(key: bytes, text: str, *, index: int, attempt: str, what: str) -> Envelope:
-    """Verify and return the termination message of a pod.
-
-    Raises:
-        ForgedResult: the message does not carry the seal of this Job, index and pod.
-    """
-    try:
-        return Envelope(sealing.opened(key, text, index, attempt))
-    except sealing.SealError as error:
-        raise errors.ForgedResult(f"{what}: {error}; {UNSEALED}. Look at who may write to pods of this namespace") from error
-
-
-def decoded(found: Envelope, payload: bytes | None, *, what: str, name: str, is_json: bool = False) -> Outcome:
-    """Return the outcome of a call from its termination message.
+def decoded(message: dict[str, Any], payload: bytes | None, *, what: str, name: str, is_json: bool = False) -> Outcome:
+    """Return the outcome of a call from its termination message, whose seal was verified.
 
     `payload` is the result as bytes. It is None when the log or the store no longer has the result. With `is_json`, nothing is
     unpickled: a pickled result is an error, and an exception of the function has only its text.
     """
-    message, index = found.message, int(found.message["index"])
+    index = int(message["index"])
     if message["kind"] == "too-large":
         limit = f"{message['size']:,} bytes, more than the {sealing.LOG_BYTES:,} that a log carries"
         text = f"{what}: the result is {limit}; give a store: `store='file:///shared/folder'` for the task or the client"
         return Outcome(index, error=errors.ResultTooLarge(text))
     if payload is None:
-        where = "log was cut or rotated" if found.place == "log" else "store does not have it any more"
+        where = "log was cut or rotated" if message["place"] == "log" else "store does not have it any more"
         text = f"{what}: its result is gone, as the {where}; give a store, or fetch results as Jobs end"
         return Outcome(index, error=errors.ResultGone(text))
     try:

@@ -13,7 +13,7 @@ from pyroclast_client import errors
 from pyroclast_client.documents import fresh_name
 from pyroclast_client.handles import AsyncJob
 from pyroclast_client.jobs import Job
-from pyroclast_client.loops import end, iterated, run
+from pyroclast_client.loops import Synchronous, awaited, end, iterated, run
 from pyroclast_client.options import SweepCall
 from pyroclast_client.results import Outcome
 from pyroclast_client.states import ProgressLine, sweep_html
@@ -134,14 +134,8 @@ class AsyncSweep(Generic[R]):
         told.put_nowait(None)
 
 
-class Sweep(Generic[R]):
+class Sweep(Synchronous[AsyncSweep[R]], Generic[R]):
     """The handle of a sweep: the methods of `AsyncSweep` without `await`."""
-
-    def __init__(self, handle: AsyncSweep[R]) -> None:
-        self.handle = handle
-
-    def __repr__(self) -> str:
-        return repr(self.handle).replace("AsyncSweep", "Sweep")
 
     def __len__(self) -> int:
         return len(self.handle)
@@ -159,9 +153,8 @@ class Sweep(Generic[R]):
         run(self.handle.wait(timeout, progress=progress))
         return self
 
-    def results(self, timeout: float | None = None) -> list[R | errors.PyroclastError]:
-        """Return the value of each call in the order of the arguments, with an error object in place of each missing value."""
-        return run(self.handle.results(timeout))
+    results = awaited(AsyncSweep.results)
+    cancel = awaited(AsyncSweep.cancel)
 
     def as_completed(self) -> Iterator[Outcome]:
         """Yield the outcome of each call as soon as it is known. Each outcome has the index of the arguments of its call."""
@@ -194,7 +187,3 @@ class Sweep(Generic[R]):
         """Submit the failed calls again. Their new outcomes replace the old ones."""
         run(self.handle.retry())
         return self
-
-    def cancel(self, *indices: int) -> None:
-        """Terminate the calls that have not ended: all, or those of a sweep with `parallel` that `indices` name."""
-        run(self.handle.cancel(*indices))

@@ -64,23 +64,6 @@ TIMING: Final = Timing(first_pause=0.1, longest_pause=10.0)
 HOPELESS: Final = (Forbidden, Unauthorized, NotFound)
 
 
-class ObjectChanges:
-    """The changes of one object, for one reader. None in the queue means that the object was deleted."""
-
-    def __init__(self) -> None:
-        self._changes: asyncio.Queue[Object | None] = asyncio.Queue()
-        self.is_told = False
-
-    def tell(self, found: Object | None) -> None:
-        """Put the current object into the queue."""
-        self.is_told = True
-        self._changes.put_nowait(found)
-
-    async def next(self) -> Object | None:
-        """Return the next change."""
-        return await self._changes.get()
-
-
 class Watcher(JsonReader):
     """Follows objects by name over a single connection.
 
@@ -90,7 +73,7 @@ class Watcher(JsonReader):
 
     def __init__(self, client: Client, kind: ResourceType, namespace: str) -> None:
         super().__init__(client, kind, namespace=namespace, timing=TIMING)
-        self._readers: dict[str, set[ObjectChanges]] = {}
+        self._readers: dict[str, set[asyncio.Queue[Object | None]]] = {}
         self._known: dict[str, Object | None] = {}
         self._task: asyncio.Task[None] | None = None
         self._open = asyncio.Event()
@@ -102,16 +85,16 @@ class Watcher(JsonReader):
         Raises:
             KubeError: the server allows no watch.
         """
-        reader = ObjectChanges()
+        reader: asyncio.Queue[Object | None] = asyncio.Queue()
         self._readers.setdefault(name, set()).add(reader)
         try:
             await self._started()
             if name not in self._known:
                 await self._read(name)
-            if not reader.is_told:
-                reader.tell(self._known[name])
+            if reader.empty():
+                reader.put_nowait(self._known[name])
             while True:
-                change = await reader.next()
+                change = await reader.get()
                 if self._failure is not None:
                     raise self._failure
                 yield change
@@ -138,7 +121,7 @@ class Watcher(JsonReader):
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
-    def _leave(self, name: str, reader: ObjectChanges) -> None:
+    def _leave(self, name: str, reader: asyncio.Queue[Object | None]) -> None:
         self._readers[name].discard(reader)
         if not self._readers[name]:
             del self._readers[name]
@@ -160,7 +143,7 @@ class Watcher(JsonReader):
         if name not in self._known:
             self._known[name] = found
             for reader in self._readers[name]:
-                reader.tell(found)
+                reader.put_nowait(found)
 
     def _tell(self, name: str, found: Object | None) -> None:
         if name not in self._readers:
@@ -169,7 +152,7 @@ class Watcher(JsonReader):
             return
         self._known[name] = found
         for reader in self._readers[name]:
-            reader.tell(found)
+            reader.put_nowait(found)
 
     async def _run(self) -> None:
         try:
@@ -192,7 +175,7 @@ class Watcher(JsonReader):
         self._open.set()
         for readers in self._readers.values():
             for reader in readers:
-                reader.tell(None)  # makes the reader raise the failure
+                reader.put_nowait(None)  # makes the reader raise the failure
 
     async def read_list(self) -> None:
         """Read the current resourceVersion. Then read the followed objects again, because changes were missed."""

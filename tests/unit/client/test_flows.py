@@ -13,7 +13,7 @@ from pyroclast.lifecycle.flow import expressions
 from pyroclast_client import errors
 from pyroclast_client.compilation import Surroundings
 from pyroclast_client.flow_handles import remaining_flow
-from pyroclast_client.results import decoded, envelope
+from pyroclast_client.results import decoded
 from pyroclast_client.runner import sealing
 
 AROUND = Surroundings("default", image="py", store="file:///shared")
@@ -113,8 +113,8 @@ def test_project_modules_are_stored_once_for_all_flow_entries(tmp_path, monkeypa
     monkeypatch.delitem(sys.modules, "own_steps")
     (tmp_path / "own_steps.py").unlink()
     subprocess.run([sys.executable, str(tmp_path / "runner.pyz")], env=environment, cwd=tmp_path, check=True)
-    found = envelope((tmp_path / "key").read_bytes(), told.read_text(), index=0, attempt="uid", what="w")
-    assert decoded(found, sealing.inline(found.message), what="w", name="size").value == 40 << 10
+    found = sealing.opened((tmp_path / "key").read_bytes(), told.read_text(), 0, "uid")
+    assert decoded(found, sealing.inline(found), what="w", name="size").value == 40 << 10
 
 
 def test_equal_flow_calls_compile_equally_and_other_arguments_change_the_name():

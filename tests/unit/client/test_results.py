@@ -1,5 +1,6 @@
 """Seals: what is unpickled and what is not; and what the runner leaves."""
 
+import asyncio
 import base64
 import io
 import json
@@ -11,10 +12,14 @@ import zipfile
 
 import pytest
 
+from pyroclast.api import keys
+from pyroclast.api.types import Key
 from pyroclast_client import errors, payload
+from pyroclast_client.collecting import Collector
 from pyroclast_client.modules import project_archive
 from pyroclast_client.payload import Arguments, packed, secret_data
-from pyroclast_client.results import decoded, envelope, stored_value
+from pyroclast_client.podreading import pod_of
+from pyroclast_client.results import decoded, stored_value
 from pyroclast_client.runner import sealing
 
 KEY = b"k" * 32
@@ -30,9 +35,15 @@ class Evil:
         return os.mkdir, (str(self.path),)
 
 
-def read(text, *, key=KEY, index=0, attempt="uid"):
-    found = envelope(key, text, index=index, attempt=attempt, what="index 0 of Job n/j")
-    return decoded(found, sealing.inline(found.message), what="index 0 of Job n/j", name="f")
+def read(text, index=0):
+    """The outcome of a pod with this termination message, as the handle of its Job reads it."""
+    ended = {"exitCode": 0, "message": text}
+    container = {"name": "main", "state": {"terminated": ended}}
+    labels = {keys.TASK_INDEX: str(index)}
+    metadata = {"name": "p", "uid": "uid", "labels": labels, "ownerReferences": [{"uid": "job"}]}
+    spec, status = {"containers": [{"name": "main"}]}, {"phase": "Succeeded", "containerStatuses": [container]}
+    pod = pod_of({"metadata": metadata, "spec": spec, "status": status}, "job")
+    return asyncio.run(Collector(None, Key("n", "j"), KEY, "", "").one(pod))
 
 
 def sealed(payload, *, key=KEY, kind="value", index=0, attempt="uid", place="inline"):
@@ -48,8 +59,8 @@ def test_task_with_the_json_serializer_unpickles_neither_results_nor_exceptions(
     evil = pickle.dumps(Evil(tmp_path / "made"))
     raised = {"type": "E", "message": "m", "traceback": "t", "pickle": base64.b64encode(evil).decode()}
     text = sealed(evil if kind == "value" else json.dumps(raised).encode(), kind=kind)
-    found = envelope(KEY, text, index=0, attempt="uid", what="w")
-    outcome = decoded(found, sealing.inline(found.message), what="w", name="f", is_json=True)
+    message = sealing.opened(KEY, text, 0, "uid")
+    outcome = decoded(message, sealing.inline(message), what="w", name="f", is_json=True)
     wanted = {"value": errors.ForgedResult, "error": errors.TaskError}
     assert isinstance(outcome.error, wanted[kind])
     assert outcome.error.__cause__ is None
@@ -66,8 +77,9 @@ def test_task_with_the_json_serializer_unpickles_neither_results_nor_exceptions(
 )
 def test_result_sealed_for_another_key_index_or_pod_is_not_unpickled(tmp_path, change):
     text = sealed(pickle.dumps(Evil(tmp_path / "made")), **change)
-    with pytest.raises(errors.ForgedResult, match="was not unpickled"):
-        read(text)
+    error = read(text).error
+    assert isinstance(error, errors.ForgedResult)
+    assert "was not unpickled" in str(error)
     assert not (tmp_path / "made").exists()
 
 
@@ -76,8 +88,7 @@ def test_altered_field_of_a_result_message_is_detected_before_unpickling(tmp_pat
     message = json.loads(sealed(pickle.dumps(3)))
     evil = pickle.dumps(Evil(tmp_path / "made"))
     message[field] = base64.b64encode(evil).decode() if field == "data" else "x"
-    with pytest.raises((errors.ForgedResult, sealing.SealError)):
-        read(json.dumps(message))
+    assert isinstance(read(json.dumps(message)).error, errors.ForgedResult)
     assert not (tmp_path / "made").exists()
 
 
@@ -90,7 +101,7 @@ def test_missing_or_changed_result_frames_are_detected(tmp_path):
     assert sealing.unframed(lines[1:]) is None
     assert sealing.unframed(lines[:-1]) is None
     assert sealing.unframed([lines[0], lines[2], lines[3]]) is None
-    found = envelope(KEY, sealed(payload, place="log"), index=0, attempt="uid", what="w")
+    found = sealing.opened(KEY, sealed(payload, place="log"), 0, "uid")
     evil = pickle.dumps(Evil(tmp_path / "made"))
     assert isinstance(decoded(found, evil, what="w", name="f").error, errors.ForgedResult)
     assert isinstance(decoded(found, None, what="w", name="f").error, errors.ResultGone)
@@ -304,8 +315,8 @@ def test_an_exception_with_much_data_keeps_its_type(tmp_path):
         raise error
 
     text, printed, _ = run(tmp_path, fail)
-    found = envelope(KEY, text, index=0, attempt="uid", what="w")
-    payload = sealing.inline(found.message) if found.place == "inline" else sealing.unframed(printed.splitlines())
+    found = sealing.opened(KEY, text, 0, "uid")
+    payload = sealing.inline(found) if found["place"] == "inline" else sealing.unframed(printed.splitlines())
     error = decoded(found, payload, what="w", name="f").error
     assert isinstance(error, errors.TaskError)
     assert isinstance(error.__cause__, KeyError)
