@@ -138,6 +138,7 @@ class JobEventReason(StrEnum):
     JOB_STATUS_ERROR = "JobStatusError"
     FAILED_CREATE = "FailedCreate"
     FAILED_DELETE = "FailedDelete"
+    POD_REJECTED = "PodRejected"
     QUEUE_NOT_TAKEN = "QueueNotTaken"
     VARIABLE_LEFT_OUT = "VariableLeftOut"
     NO_SCHEDULER = "NoScheduler"

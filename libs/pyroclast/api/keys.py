@@ -109,6 +109,7 @@ WAITING: Final = "scheduling.volcano.sh/waiting"  # why a PodGroup waits; no dec
 # PodGroups: the seats of pods that do not exist yet, and their placement
 SEATS: Final = "pyroclast.dev/seats"
 PLACEMENT: Final = "pyroclast.dev/placement"
+CREATED_ON_NODE: Final = "pyroclast.dev/created-on-node"  # of a pod: its node was set by its creator, because of a placement
 
 # PodGroups of Jobs: the name of the native PodGroup that shows the same gang
 NATIVE_GROUP: Final = "pyroclast.dev/native-group"

@@ -136,12 +136,13 @@ class MarkPods:
 class DeletePods:
     """Delete pods: one after the other if `in_order`, else in parallel.
 
-    `gives_back`: the controller leaves the freed room to other jobs for a while.
+    `gives_back`: the controller leaves the freed room to other jobs for a while. `notices`: the Events to record afterwards.
     """
 
     victims: tuple[Victim, ...]
     in_order: bool = False
     gives_back: bool = False
+    notices: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

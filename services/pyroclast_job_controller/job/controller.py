@@ -130,6 +130,8 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
         is_complete = True
         for effect in decision.effects:
             is_complete = await self._actions.carry_out(facts, memory, effect) and is_complete
+            if isinstance(effect, DeletePods):
+                self._record(facts.job, *effect.notices)
         if not is_complete:  # write the status of a Job with more pods to create, and let the other Jobs in the queue come first
             if (job := self._current(facts.job.key, memory)) is not None:
                 present = self._facts(job, memory)

@@ -185,6 +185,7 @@ class Seating:
         node = slot.node if slot.node and not self.memory.seats_refused and self.stands() else ""
         if node:
             manifest["spec"]["nodeName"] = node
+            manifest["metadata"]["annotations"][keys.CREATED_ON_NODE] = "true"
         return node
 
     def misfit(self, slot: Slot, pod: Pod | None) -> Pod | None:

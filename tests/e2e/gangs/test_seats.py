@@ -34,6 +34,7 @@ def space(own: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
     own.make_namespace(name)
     yield name
     own.kubectl("delete", "vcjob", "--all", "-n", name)
+    own.kubectl("delete", "pods", "--all", "-n", name, "--wait=false")
     wait_until(lambda: not own.get("pods", "-n", name)["items"], "the room of the pods to be free for the next test", seconds=60)
     own.kubectl("delete", "namespace", name, "--wait=false")
 
@@ -127,6 +128,36 @@ def has_come_to(own: Cluster, space: str, point: str) -> bool:
             return bool(annotation(own, space, keys.PLACEMENT)) or bool(pods(own, space))
         case _:
             return bool(pods(own, space))
+
+
+def test_pods_that_nodes_reject_since_another_scheduler_was_first_go_back_to_their_gang(own: Cluster, space: str) -> None:
+    own.pause("scheduler")
+    create(own, space, gang("j", 4, policies=[{"event": "PodFailed", "action": "AbortJob"}]))
+    wait_until(lambda: annotation(own, space, keys.SEATS), "the seats to be published")
+    with own.standing_aside("job-controller"):
+        own.kill("scheduler")
+        wait_until(lambda: annotation(own, space, keys.PLACEMENT), "the placement")
+        taken = {row[0] for rows in annotation(own, space, keys.PLACEMENT)["nodes"].values() for row in rows}
+        for node in taken:
+            create(own, space, foreign(node))
+        wait_until(
+            lambda: len([pod for pod in pods(own, space) if pod["status"]["phase"] == "Running"]) == len(taken), "them to run"
+        )
+    runs(own, space, "j", 4)
+    status = own.get("vcjob", "j", "-n", space)["status"]
+    assert (status["state"]["phase"], status.get("retryCount", 0), status.get("failed", 0)) == ("Running", 0, 0)
+    assert {pod["spec"]["nodeName"] for pod in pods(own, space) if pod["metadata"]["name"].startswith("j-")}.isdisjoint(taken)
+    said = [event["message"] for event in own.get("events", "-n", space)["items"] if event["reason"] == "PodRejected"]
+    assert said
+    assert all("OutOfcpu" in each and "does not count as a retry" in each for each in said)
+    assert over_committed(own) == []
+
+
+def foreign(node: str) -> str:
+    """A pod that another scheduler has bound to `node`, and that leaves no room there."""
+    container = {"name": "c", "image": "none", "command": ["sleep", "600"], "resources": {"requests": {"cpu": f"{ROOM - 100}m"}}}
+    spec = {"nodeName": node, "schedulerName": "another", "terminationGracePeriodSeconds": 0, "containers": [container]}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"foreign-{node}"}, "spec": spec})
 
 
 def test_users_cannot_write_placement_annotations_of_a_podgroup(own: Cluster, space: str) -> None:

@@ -422,3 +422,48 @@ async def test_refused_dry_run_does_not_prevent_pod_creation(cluster):
     cluster.server.admit = admit
     cluster.job("j", task("a", 2))
     await goes_the_present_way(cluster, "Refused")
+
+
+def turn_away(cluster, name):
+    """Let the kubelet reject the pod, which then has no statuses of containers."""
+    said = {"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"}
+    cluster.server.patch(PODS, Key(NS, name), {"status": said}, PatchKind.MERGE)
+
+
+FAILS = {"event": "PodFailed", "action": "AbortJob"}
+
+
+@virtual_cluster(seats=True)
+async def test_pod_that_a_node_rejects_goes_back_to_its_gang_without_a_retry(cluster):
+    await gang(cluster, task("a", 2), policies=[FAILS])
+    place(cluster, {("a", 0): "n1", ("a", 1): "n2"})
+    await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n1", "j-a-1": "n2"})
+    turn_away(cluster, "j-a-1")
+    await cluster.until(lambda: cluster.drain() or nodes(cluster) == {"j-a-0": "n1", "j-a-1": ""})
+    cluster.run_pods()
+    await cluster.until(lambda: cluster.status("j").get("running") == 2)
+    status = cluster.status("j")
+    assert (status["state"]["phase"], status.get("retryCount", 0), status.get("failed", 0)) == ("Running", 0, 0)
+
+
+@virtual_cluster(seats=True)
+async def test_running_gang_gets_no_further_seats_after_a_node_rejected_one_of_its_pods(cluster):
+    await started(cluster, FAILS)
+    scale(cluster, 3)
+    await cluster.until(lambda: asked(cluster) == ([2], 2))
+    place(cluster, {("a", 2): "n2"})
+    await cluster.until(lambda: nodes(cluster).get("j-a-2") == "n2")
+    turn_away(cluster, "j-a-2")
+    await cluster.until(lambda: cluster.drain() or nodes(cluster).get("j-a-2") == "")
+    assert (cluster.phase("j"), published(cluster).way) == ("Running", "Rejected")
+
+
+@virtual_cluster(seats=True)
+async def test_rejected_pod_without_a_seat_counts_as_failed_whatever_its_template_says(cluster):
+    marked = task("a", 1)
+    marked["template"].setdefault("metadata", {})["annotations"] = {keys.CREATED_ON_NODE: "true"}
+    await gang(cluster, marked, policies=[FAILS])
+    cluster.admit()
+    await cluster.until(lambda: nodes(cluster) == {"j-a-0": ""})
+    turn_away(cluster, "j-a-0")
+    await cluster.until(lambda: cluster.phase("j") == "Aborted")

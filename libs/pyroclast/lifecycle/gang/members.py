@@ -119,10 +119,10 @@ def is_marked(pod: Pod) -> bool:
 
 
 def is_released(job: Job, pod: Pod) -> bool:
-    """Whether the controller deletes `pod` on purpose: `pod` is marked, has an older version of `job`, or is surplus."""
+    """Whether the controller deletes `pod` on purpose: it is marked, of an older version of `job`, surplus, or turned away."""
     task = next((task for task in job.spec.tasks if task.name == task_of(pod)), None)
     is_surplus = task is None or not arrays.has_index(task, index_of(pod))
-    return is_marked(pod) or version_of(pod) < job.status.version or is_surplus
+    return is_marked(pod) or version_of(pod) < job.status.version or is_surplus or is_turned_away(pod)
 
 
 def named(job: Job) -> Job:
@@ -139,6 +139,7 @@ def named(job: Job) -> Job:
     return msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, tasks=tasks))
 
 
+_DEADLINE = "DeadlineExceeded"
 _PLAIN_ENDS = frozenset({"", "Error"})
 """Reasons of the end of a container that tell no more than its exit code."""
 _LONGEST_FAILURE = 300
@@ -191,6 +192,16 @@ def never_ran(pod: Pod) -> bool:
     return pod.status.phase is PodPhase.FAILED and not any(
         each.state.terminated or each.last_state.terminated for each in statuses
     )
+
+
+def is_turned_away(pod: Pod) -> bool:
+    """Whether `pod` was created on the node of its seat, and the kubelet of that node rejected it before any container ran.
+
+    The room of a seat may be taken meanwhile, because another scheduler does not see seats. Neither the Job nor its user can do
+    anything about it, so such a pod is created again without counting as a failure.
+    """
+    is_seated = keys.CREATED_ON_NODE in pod.metadata.annotations
+    return is_seated and never_ran(pod) and pod.status.reason != _DEADLINE
 
 
 def last_exit_code(pod: Pod) -> int:
@@ -247,6 +258,12 @@ class ObservedPods:
     """The indexes by task of the pods that succeeded and were deleted afterwards. They count as succeeded and are not missing."""
     progress: Mapping[str, Progress] = field(default_factory=dict)
     """The state of the indexes of each task whose pods are independent of each other. `gone` has no such task."""
+
+    def turned_away(self) -> tuple[Pod, ...]:
+        """Return the pods that were turned away and are not being deleted yet."""
+        return tuple(
+            pod for pod in self.where(lambda state: state.version < 0 and not state.is_terminating) if is_turned_away(pod)
+        )
 
     @classmethod
     def of(cls, job: Job, pods: Mapping[str, Pod], succeeded: Iterable[tuple[str, Iterator[int]]] = ()) -> ObservedPods:
@@ -321,10 +338,18 @@ def _states(names: Iterable[str], pods: Mapping[str, Pod], place: str) -> dict[s
     for name in names:
         pod = pods[name]
         meta, phase, notes = pod.metadata, pod.status.phase, pod.metadata.annotations
-        alike = notes.get(task_spec), notes.get(job_version), phase, meta.deletion_timestamp is None, out_of_sync in notes
+        turned_away = phase is PodPhase.FAILED and is_turned_away(pod)
+        alike = (
+            notes.get(task_spec),
+            notes.get(job_version),
+            phase,
+            meta.deletion_timestamp is None,
+            out_of_sync in notes,
+            turned_away,
+        )
         state = known.get(alike)
         if state is None:
-            state = PodState(task_of(pod), version_of(pod), phase, meta.is_terminating, is_marked(pod), place)
-            known[alike] = state
+            version, shown = (-1, PodPhase.PENDING) if turned_away else (version_of(pod), phase)
+            state = known[alike] = PodState(task_of(pod), version, shown, meta.is_terminating, is_marked(pod), place)
         states[name] = state
     return states

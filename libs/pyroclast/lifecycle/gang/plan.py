@@ -12,9 +12,9 @@ from enum import Enum
 from itertools import islice
 from typing import Final
 
-from pyroclast.api.enums import Iteration, PodPhase
+from pyroclast.api.enums import Iteration, JobEventReason, PodPhase
 from pyroclast.api.records import DependsOn, Job, JobSpec, Pod, Task
-from pyroclast.lifecycle.effects import CreatePods, DeletePods, Effect, Slot, Victim
+from pyroclast.lifecycle.effects import CreatePods, DeletePods, Effect, Notice, Slot, Victim, warning
 from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.gang.members import ObservedPods, PodState, min_available, needed_pods
 from pyroclast.resources.indexes import union
@@ -56,7 +56,7 @@ class GangPlan:
     def effects(self) -> Iterator[Effect]:
         """Yield the changes of this plan as effects: deletions first, then creations."""
         if self.stale:
-            yield DeletePods(victims_of(self.stale))
+            yield DeletePods(victims_of(self.stale), notices=tuple(_rejections(self.stale)))
         if self.surplus:
             yield DeletePods(victims_of(self.surplus[:MOST_IN_ORDER]), in_order=True)
         if self.missing:
@@ -100,6 +100,13 @@ def interrupted(pods: ObservedPods) -> tuple[Pod, ...]:
 def victims_of(pods: Iterable[Pod]) -> tuple[Victim, ...]:
     """Return `pods` as victims, the form in which effects name the pods to delete."""
     return tuple(Victim(pod.metadata.name, pod.metadata.uid) for pod in pods)
+
+
+def _rejections(pods: Iterable[Pod]) -> Iterator[Notice]:
+    for pod in filter(members.is_turned_away, pods):
+        what = f"Node {pod.spec.node_name} rejected pod {pod.metadata.name}{members.failure(pod)}"
+        text = f"{what}. It is created again and the scheduler binds it; this does not count as a retry"
+        yield warning(JobEventReason.POD_REJECTED, text)
 
 
 def _missing(job: Job, pods: ObservedPods) -> Iterator[Slot]:

@@ -37,6 +37,7 @@ def build(job: Job, task: Task, index: int, *, forwarding: bool = False) -> dict
     if not spec.get("priorityClassName") and job.spec.priority_class_name:
         spec["priorityClassName"] = job.spec.priority_class_name
     _mount_volumes(job, name, spec)
+    (meta.get("annotations") or {}).pop(keys.CREATED_ON_NODE, None)  # only set where the controller has chosen the node
     ending = ends.announced(job)
     if variables := ends.variables(ending):
         for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):

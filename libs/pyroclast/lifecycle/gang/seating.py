@@ -121,6 +121,8 @@ def closing(job: Job, group: PodGroup | None, pods: ObservedPods, refused: str, 
     is_placed = placement is not None and bool(placement.seats())
     wanted = {task.name: task.replicas for task in job.spec.tasks if task.replicas}
     is_scaled = wanted != {task.role: task.count for task in seats.tasks}
+    if job.status.state.phase in _STARTED and pods.turned_away():
+        refused = refused or SeatRefusal.REJECTED  # the next place comes from a binding, so no pod is rejected without end
     why = refused or (placement.withdrawn if placement is not None else "") or (SeatRefusal.UNANSWERED if is_late else "")
     if not why and is_scaled and job.status.state.phase not in _STARTED:
         if group.status.phase is PodGroupPhase.PENDING and not is_placed:

@@ -129,7 +129,7 @@ def fell_apart(job: Job, group: PodGroup, at: float) -> Occurrence:
 
 def last_failure(pods: Iterable[Pod]) -> Occurrence | None:
     """Return the latest failure among `pods`; None when no pod has failed."""
-    failed = [pod for pod in pods if pod.status.phase is PodPhase.FAILED]
+    failed = [pod for pod in pods if pod.status.phase is PodPhase.FAILED and not members.is_turned_away(pod)]
     last = max(failed, key=finished_at, default=None)
     return _failed(last) if last else None
 

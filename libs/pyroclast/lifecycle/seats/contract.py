@@ -249,7 +249,7 @@ def _require(holds: bool, message: str) -> None:
 
 
 _PREFIXES: Final = ("volcano.sh/", "scheduling.volcano.sh/", "scheduling.k8s.io/")
-_PER_POD: Final = frozenset({keys.TASK_INDEX, keys.JOB_VERSION, keys.JOB_RETRY_COUNT})
+_PER_POD: Final = frozenset({keys.TASK_INDEX, keys.JOB_VERSION, keys.JOB_RETRY_COUNT, keys.CREATED_ON_NODE})
 _UID: Final = "seat:"
 
 

@@ -47,6 +47,8 @@ class SeatRefusal(StrEnum):
     """Another scheduler places the pods."""
     SIZE = "Size"
     """The annotation would be too long, or the gang has too many pods."""
+    REJECTED = "Rejected"
+    """The kubelet of a node rejected a pod of the gang that was created there, after the gang had started."""
     STALLED = "Stalled"
     """The pods were not created in time."""
     STARTED = "Started"
