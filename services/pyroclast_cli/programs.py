@@ -6,7 +6,7 @@ A command's module is imported when the command is called, because the import of
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -128,9 +128,9 @@ def _with_commands(name: str, arguments: Sequence[str] | None = None) -> int:
 
 
 def _companion(name: str, module: str, arguments: Sequence[str] | None = None) -> int:
-    """Run one of the short programs. Its flags are created now, because environment variables set their defaults."""
-    leaf = cast("Leaf", getattr(import_module(f"{COMPATIBLE}.{module}"), name)())
-    return run(leaf, sys.argv[1:] if arguments is None else arguments)
+    """Run one of the short programs. The flags of `vsub` are made now, because environment variables set their defaults."""
+    found: Leaf | Callable[[], Leaf] = getattr(import_module(f"{COMPATIBLE}.{module}"), name)
+    return run(found if isinstance(found, Leaf) else found(), sys.argv[1:] if arguments is None else arguments)
 
 
 # The entry points: each runs a program with these arguments, or those of the process, and returns the exit status.

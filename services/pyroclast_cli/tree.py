@@ -56,6 +56,9 @@ class Leaf:
 OwnLeaf: Final = partial(Leaf, is_ours=True)
 """Makes a command that only Pyroclast has."""
 
+RawLeaf: Final = partial(OwnLeaf, needs_cluster=False, is_raw=True)
+"""Makes a command that reads its own arguments."""
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -70,6 +73,11 @@ class Group:
     def is_ours(self) -> bool:
         """Whether Volcano has none of the subcommands."""
         return all(child.is_ours for child in self.children)
+
+
+def original_group(name: str, short: str, *leaves: Leaf) -> Group:
+    """Return a command of Volcano. The errors of a subcommand say its name and that of the group."""
+    return Group(name, short, tuple(replace(leaf, failure=f" {leaf.name} {name}") for leaf in leaves))
 
 
 Node = Leaf | Group

@@ -21,7 +21,7 @@ from pyroclast.views.jobs import phase_of
 from pyroclast.views.readable import age
 from pyroclast_cli.compatible.commands import required_key
 from pyroclast_cli.flags import Context, Failure, Flag
-from pyroclast_cli.tree import Group, Leaf, text_of
+from pyroclast_cli.tree import Group, Leaf, original_group, text_of
 from pyroclast_cli.views.output import fitted
 
 GAP: Final = 4
@@ -160,28 +160,14 @@ def _group(kind: _Kind, *, lists_everywhere: bool) -> Group:
     file = Flag("file", "f", "", f"the path to the YAML file containing the {kind.words}")
     everywhere = Flag("all-namespaces", "", default=False, text=f"list {kind.words}s in all namespaces", kind="bool")
     output = Flag("format", "o", "yaml", "the format of output")
-    return Group(
+    return original_group(
         resource,
         f"vcctl command line operation {resource}",
-        (
-            Leaf("create", f"create a {resource}", partial(_create, kind=kind), (file,), f" create {resource}"),
-            Leaf(
-                "list",
-                f"list {resource}s",
-                partial(_list, kind=kind),
-                (namespace, everywhere) if lists_everywhere else (namespace,),
-                f" list {resource}",
-            ),
-            Leaf("get", f"get a {resource}", partial(_get, kind=kind), (name, namespace), f" get {resource}"),
-            Leaf("delete", f"delete a {resource}", partial(_delete, kind=kind), (name, namespace, file), f" delete {resource}"),
-            Leaf(
-                "describe",
-                f"describe a {resource}",
-                partial(_describe, kind=kind),
-                (name, namespace, output),
-                f" describe {resource}",
-            ),
-        ),
+        Leaf("create", f"create a {resource}", partial(_create, kind=kind), (file,)),
+        Leaf("list", f"list {resource}s", partial(_list, kind=kind), (namespace, *([everywhere] if lists_everywhere else []))),
+        Leaf("get", f"get a {resource}", partial(_get, kind=kind), (name, namespace)),
+        Leaf("delete", f"delete a {resource}", partial(_delete, kind=kind), (name, namespace, file)),
+        Leaf("describe", f"describe a {resource}", partial(_describe, kind=kind), (name, namespace, output)),
     )
 
 

@@ -18,7 +18,7 @@ from pyroclast.resources import quantity
 from pyroclast_cli.compatible.commands import issue, required_key
 from pyroclast_cli.compatible.job_view import view_lines
 from pyroclast_cli.flags import Context, Failure, Flag
-from pyroclast_cli.tree import Group, Leaf
+from pyroclast_cli.tree import Leaf, original_group
 from pyroclast_cli.views.output import padded
 
 
@@ -208,36 +208,32 @@ async def _command(context: Context, *, action: Action, verb: str) -> None:
 _SUSPEND: Final[Callable[[Context], Awaitable[None]]] = partial(_command, action=Action.ABORT_JOB, verb="suspend")
 _RESUME: Final[Callable[[Context], Awaitable[None]]] = partial(_command, action=Action.RESUME_JOB, verb="resume")
 
-JOB: Final = Group(
+JOB: Final = original_group(
     "job",
     "vcctl command line operation job",
-    (
-        Leaf(
-            "run",
-            "run job by parameters from the command line",
-            _run,
-            (
-                NAME,
-                NAMESPACE,
-                Flag("image", "i", "busybox", "the container image of job"),
-                *SIZES,
-                Flag("scheduler", "S", "volcano", "the scheduler for this job"),
-                Flag("filename", "f", "", "the yaml file of job"),
-            ),
-            " run job",
+    Leaf(
+        "run",
+        "run job by parameters from the command line",
+        _run,
+        (
+            NAME,
+            NAMESPACE,
+            Flag("image", "i", "busybox", "the container image of job"),
+            *SIZES,
+            Flag("scheduler", "S", "volcano", "the scheduler for this job"),
+            Flag("filename", "f", "", "the yaml file of job"),
         ),
-        Leaf(
-            "list",
-            "list job information",
-            partial(_list, prints_empty_table=False),
-            (NAMESPACE, Flag("queue", "q", "", "list job with specified queue name"), SCHEDULER, ALL_NAMESPACES, SELECTOR),
-            " list job",
-        ),
-        Leaf("view", "show job information", partial(_view, with_conditions=True), (NAME, NAMESPACE), " view job"),
-        Leaf("suspend", "abort a job", _SUSPEND, (NAME, NAMESPACE), " suspend job"),
-        Leaf("resume", "resume a job", _RESUME, (NAME, NAMESPACE), " resume job"),
-        Leaf("delete", "delete a job", partial(_delete, verb="delete"), (NAME, NAMESPACE), " delete job"),
     ),
+    Leaf(
+        "list",
+        "list job information",
+        partial(_list, prints_empty_table=False),
+        (NAMESPACE, Flag("queue", "q", "", "list job with specified queue name"), SCHEDULER, ALL_NAMESPACES, SELECTOR),
+    ),
+    Leaf("view", "show job information", partial(_view, with_conditions=True), (NAME, NAMESPACE)),
+    Leaf("suspend", "abort a job", _SUSPEND, (NAME, NAMESPACE)),
+    Leaf("resume", "resume a job", _RESUME, (NAME, NAMESPACE)),
+    Leaf("delete", "delete a job", partial(_delete, verb="delete"), (NAME, NAMESPACE)),
 )
 
 
@@ -263,33 +259,16 @@ def vsub() -> Leaf:
     )
 
 
-def vjobs() -> Leaf:
-    """Return the command `vjobs`."""
-    return Leaf(
-        "vjobs",
-        "view job information",
-        _vjobs,
-        (SHORT_NAME, SHORT_NAMESPACE, SCHEDULER, ALL_NAMESPACES, SELECTOR),
-        long="Show one job by its name, or the jobs of a namespace.",
-    )
-
-
-def vcancel() -> Leaf:
-    """Return the command `vcancel`."""
-    return Leaf(
-        "vcancel",
-        "cancel a job",
-        partial(_delete, verb="cancel"),
-        (SHORT_NAME, SHORT_NAMESPACE),
-        long="Cancel a job that runs, waits or was aborted.",
-    )
-
-
-def vsuspend() -> Leaf:
-    """Return the command `vsuspend`."""
-    return Leaf("vsuspend", "suspend a job", _SUSPEND, (SHORT_NAME, SHORT_NAMESPACE), long="Suspend a job that runs or waits.")
-
-
-def vresume() -> Leaf:
-    """Return the command `vresume`."""
-    return Leaf("vresume", "resume a job", _RESUME, (SHORT_NAME, SHORT_NAMESPACE), long="Resume a job that was aborted.")
+_SHORT: Final = (SHORT_NAME, SHORT_NAMESPACE)
+vjobs: Final = Leaf(
+    "vjobs",
+    "view job information",
+    _vjobs,
+    (*_SHORT, SCHEDULER, ALL_NAMESPACES, SELECTOR),
+    long="Show one job by its name, or the jobs of a namespace.",
+)
+vcancel: Final = Leaf(
+    "vcancel", "cancel a job", partial(_delete, verb="cancel"), _SHORT, long="Cancel a job that runs, waits or was aborted."
+)
+vsuspend: Final = Leaf("vsuspend", "suspend a job", _SUSPEND, _SHORT, long="Suspend a job that runs or waits.")
+vresume: Final = Leaf("vresume", "resume a job", _RESUME, _SHORT, long="Resume a job that was aborted.")

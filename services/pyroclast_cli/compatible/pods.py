@@ -10,7 +10,7 @@ from pyroclast.api import keys
 from pyroclast.api.types import PODS
 from pyroclast.views.readable import age
 from pyroclast_cli.flags import Context, Failure, Flag
-from pyroclast_cli.tree import Group, Leaf
+from pyroclast_cli.tree import Leaf, original_group
 from pyroclast_cli.views.output import padded
 
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
@@ -130,21 +130,18 @@ def _mark(pod: Mapping[str, Any], name: str, field: str = "labels") -> str:
     return str((pod["metadata"].get(field) or {}).get(name, ""))
 
 
-POD: Final = Group(
+POD: Final = original_group(
     "pod",
     "vcctl command line operation pod",
-    (
-        Leaf(
-            "list",
-            "list pod information created by vcjob",
-            _list,
-            (
-                Flag("queue", "q", "", "list pod with specified queue name"),
-                Flag("job", "j", "", "list pod with specified job name"),
-                Flag("namespace", "n", "default", "the namespace of pod"),
-                Flag("all-namespaces", "", default=False, text="list pods in all namespaces", kind="bool"),
-            ),
-            " list pod",
+    Leaf(
+        "list",
+        "list pod information created by vcjob",
+        _list,
+        (
+            Flag("queue", "q", "", "list pod with specified queue name"),
+            Flag("job", "j", "", "list pod with specified job name"),
+            Flag("namespace", "n", "default", "the namespace of pod"),
+            Flag("all-namespaces", "", default=False, text="list pods in all namespaces", kind="bool"),
         ),
     ),
 )

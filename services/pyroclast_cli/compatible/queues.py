@@ -11,7 +11,7 @@ from pyroclast.api.types import POD_GROUPS, QUEUES, Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast_cli.compatible.commands import issue, required_key
 from pyroclast_cli.flags import Context, Failure, Flag
-from pyroclast_cli.tree import Group, Leaf
+from pyroclast_cli.tree import Leaf, original_group
 from pyroclast_cli.views.output import padded
 
 NAME: Final = Flag("name", "n", "", "the name of queue")
@@ -110,41 +110,33 @@ def _print(context: Context, lines: Sequence[str]) -> None:
         context.say(line)
 
 
-QUEUE: Final = Group(
+QUEUE: Final = original_group(
     "queue",
     "Queue Operations",
-    (
-        Leaf(
-            "create",
-            "creates queue",
-            _create,
-            (
-                Flag("name", "n", "test", "the name of queue"),
-                Flag("weight", "w", 1, "the weight of the queue", "int32"),
-                Flag("state", "S", "Open", "the state of queue"),
-            ),
-            " create queue",
+    Leaf(
+        "create",
+        "creates queue",
+        _create,
+        (
+            Flag("name", "n", "test", "the name of queue"),
+            Flag("weight", "w", 1, "the weight of the queue", "int32"),
+            Flag("state", "S", "Open", "the state of queue"),
         ),
-        Leaf("delete", "delete queue", _delete, (NAME,), " delete queue"),
-        Leaf(
-            "operate",
-            "operate queue",
-            _operate,
-            (
-                NAME,
-                Flag("weight", "w", 0, "the weight of the queue", "int32"),
-                Flag("action", "a", "", "operate action to queue, valid actions are open, close, update"),
-            ),
-            " operate queue",
-        ),
-        Leaf("list", "lists all the queue", _list, (), " list queue"),
-        Leaf("get", "get a queue", _get, (NAME,), " get queue"),
     ),
+    Leaf("delete", "delete queue", _delete, (NAME,)),
+    Leaf(
+        "operate",
+        "operate queue",
+        _operate,
+        (
+            NAME,
+            Flag("weight", "w", 0, "the weight of the queue", "int32"),
+            Flag("action", "a", "", "operate action to queue, valid actions are open, close, update"),
+        ),
+    ),
+    Leaf("list", "lists all the queue", _list),
+    Leaf("get", "get a queue", _get, (NAME,)),
 )
-
-
-def vqueues() -> Leaf:
-    """Return the command `vqueues`."""
-    return Leaf(
-        "vqueues", "view queue information", _vqueues, (NAME,), long="Show one queue by its name, or all queues of the cluster."
-    )
+vqueues: Final = Leaf(
+    "vqueues", "view queue information", _vqueues, (NAME,), long="Show one queue by its name, or all queues of the cluster."
+)

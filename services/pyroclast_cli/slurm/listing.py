@@ -27,7 +27,7 @@ from pyroclast_cli.servers import asked, history_path
 from pyroclast_cli.slurm.jobs import ACCOUNT
 from pyroclast_cli.slurm.options import Values, command_line
 from pyroclast_cli.slurm.submitting import cancel
-from pyroclast_cli.tree import OwnLeaf
+from pyroclast_cli.tree import OwnLeaf, RawLeaf
 from pyroclast_cli.views.arrays import arrays_of, progress_of, waiting_spans
 from pyroclast_cli.views.arrays import cancel as cancel_indexes
 from pyroclast_cli.views.output import padded
@@ -313,14 +313,10 @@ def linked(folder: Path) -> list[str]:
     return lines
 
 
-def _leaf(name: str, short: str, work: Any) -> Any:  # noqa: ANN401 - as OwnLeaf
-    return OwnLeaf(name, short, work, needs_cluster=False, is_raw=True)
-
-
-SQUEUE: Final = _leaf("squeue", "list Jobs that wait or run, with the columns of Slurm", _squeue)
-SACCT: Final = _leaf("sacct", "list past Jobs, with the columns of Slurm", _sacct)
-SINFO: Final = _leaf("sinfo", "list queues and nodes, with the columns of Slurm", _sinfo)
-SCANCEL: Final = _leaf("scancel", "end Jobs by name, user or queue", _scancel)
+SQUEUE: Final = RawLeaf("squeue", "list Jobs that wait or run, with the columns of Slurm", _squeue)
+SACCT: Final = RawLeaf("sacct", "list past Jobs, with the columns of Slurm", _sacct)
+SINFO: Final = RawLeaf("sinfo", "list queues and nodes, with the columns of Slurm", _sinfo)
+SCANCEL: Final = RawLeaf("scancel", "end Jobs by name, user or queue", _scancel)
 NAMES: Final = OwnLeaf(
     "slurm-names", "make links to vcctl with the names of Slurm's commands", _link, needs_cluster=False, takes="FOLDER"
 )

@@ -27,7 +27,7 @@ from pyroclast.views.jobs import phase_of
 from pyroclast_cli.flags import Context, Failure, Value, connected
 from pyroclast_cli.slurm.jobs import FILES, MOST_BYTES, Place, Submission, Work, submission
 from pyroclast_cli.slurm.options import Values, command_line, options, options_of, script_values
-from pyroclast_cli.tree import INTERRUPTED, OwnLeaf
+from pyroclast_cli.tree import INTERRUPTED, RawLeaf
 from pyroclast_cli.views import logs
 
 if TYPE_CHECKING:
@@ -335,14 +335,8 @@ async def _terminal(context: Context, key: Key, words: Sequence[str]) -> int:
         loop.remove_signal_handler(signal.SIGINT)
 
 
-SBATCH: Final = OwnLeaf("sbatch", "submit a script of Slurm as a Job", _sbatch, needs_cluster=False, is_raw=True)
-SRUN: Final = OwnLeaf(
-    "srun", "run a command as a Job, as srun does", partial(_srun, name="srun"), needs_cluster=False, is_raw=True
-)
-RUN: Final = OwnLeaf(
-    "run", "run a command of this folder as a Job, and follow it", partial(_srun, name="run"), needs_cluster=False, is_raw=True
-)
-SALLOC: Final = OwnLeaf("salloc", "the same as shell", partial(_srun, name="salloc"), needs_cluster=False, is_raw=True)
-SHELL: Final = OwnLeaf(
-    "shell", "open a shell in a new pod, when it is its turn", partial(_srun, name="shell"), needs_cluster=False, is_raw=True
-)
+SBATCH: Final = RawLeaf("sbatch", "submit a script of Slurm as a Job", _sbatch)
+SRUN: Final = RawLeaf("srun", "run a command as a Job, as srun does", partial(_srun, name="srun"))
+RUN: Final = RawLeaf("run", "run a command of this folder as a Job, and follow it", partial(_srun, name="run"))
+SALLOC: Final = RawLeaf("salloc", "the same as shell", partial(_srun, name="salloc"))
+SHELL: Final = RawLeaf("shell", "open a shell in a new pod, when it is its turn", partial(_srun, name="shell"))

@@ -13,22 +13,11 @@ from pyroclast_cli.tree import Group, Leaf, Node
 
 FORMS: Final = ("table", "wide", "name", "json", "yaml", "csv", "jsonpath=", "custom-columns=")
 KIND_OF_ARGUMENT: Final[Mapping[str, ResourceType]] = {
-    "explain": JOBS,
-    "logs": JOBS,
-    "wait": JOBS,
-    "timeline": JOBS,
-    "history": JOBS,
-    "efficiency": JOBS,
-    "tree": JOB_FLOWS,
-    "flow": JOB_FLOWS,
+    **dict.fromkeys(("explain", "logs", "wait", "timeline", "history", "efficiency"), JOBS),
+    **dict.fromkeys(("tree", "flow"), JOB_FLOWS),
     "order": QUEUES,
 }
-KIND_OF_NAME: Final[Mapping[str, ResourceType]] = {
-    "job": JOBS,
-    "queue": QUEUES,
-    "jobflow": JOB_FLOWS,
-    "jobtemplate": JOB_TEMPLATES,
-}
+KIND_OF_NAME: Final = {"job": JOBS, "queue": QUEUES, "jobflow": JOB_FLOWS, "jobtemplate": JOB_TEMPLATES}
 """The resource type of the flag `--name`, by group of Volcano's commands."""
 
 KIND_OF_FLAG: Final[Mapping[str, ResourceType]] = {"namespace": NAMESPACES, "queue": QUEUES, "flow": JOB_FLOWS}

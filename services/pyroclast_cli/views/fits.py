@@ -97,21 +97,21 @@ async def _fits(context: Context) -> int:
     (queues, _), schedulers = await asyncio.gather(client.list(QUEUES), schedulers_at_work(client))
     job = _checked(job, queues)
     absence = absence_of(job, schedulers)
-    answer = unserved(job, absence, client.now()) if absence else await _tried(context, job)
+    answer = unserved(job, absence, client.now()) if absence else await _tried(context, "fits", job, "can try a Job")
     lines = explanation_lines(answer, verb="would wait")
     write_one(context, answer, lines, reference=f"vcjob.batch.volcano.sh/{job['metadata']['name']}")
     return NEVER if answer["never"] else 0
 
 
-async def _tried(context: Context, job: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of the scheduler's trial."""
-    answer = await answered(context, "fits", body=job)
+async def _tried(context: Context, what: str, body: dict[str, Any], only: str) -> dict[str, Any]:
+    """Return the result of a trial by the scheduler. `only`: why nobody else can say it."""
+    answer = await answered(context, what, body=body)
     if answer.document is not None:
         return answer.document
     if answer.is_refused:
         raise Failure(answer.complaint)
     why = answer.complaint or f"it is not known where the board is: {BOARD_SERVER.how}"
-    raise Failure(f"only the scheduler can try a Job: {why}", status=UNREACHABLE)
+    raise Failure(f"only the scheduler {only}: {why}", status=UNREACHABLE)
 
 
 def _job(context: Context) -> dict[str, Any]:
@@ -164,12 +164,9 @@ async def _what_if(context: Context) -> None:
         body = what_if_body(given, namespace_of(context))
     except ValueError as error:
         raise Failure(str(error)) from error
-    answer = await answered(context, "what-if", body=body)
-    if answer.document is None:
-        why = answer.complaint or f"it is not known where the board is: {BOARD_SERVER.how}"
-        raise Failure(why) if answer.is_refused else Failure(f"only the scheduler knows: {why}", status=UNREACHABLE)
-    rows, notes = answer.document["items"], what_if_summary(answer.document)
-    write(context, Table("WhatIfStart", WHAT_IF_COLUMNS, rows, empty="No Job that you may see waits", notes=notes))
+    answer = await _tried(context, "what-if", body, "knows")
+    notes = what_if_summary(answer)
+    write(context, Table("WhatIfStart", WHAT_IF_COLUMNS, answer["items"], empty="No Job that you may see waits", notes=notes))
 
 
 WHAT_IF: Final = OwnLeaf(

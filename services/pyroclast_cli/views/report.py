@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pyroclast.views.contract import Row
@@ -11,7 +11,7 @@ from pyroclast.views.readable import hours_text, human_duration, in_hours
 from pyroclast.views.usage import node_series_rows, queue_series_rows
 from pyroclast_cli.flags import Context, Flag
 from pyroclast_cli.servers import RECORDER, WINDOW_FLAGS, asked, history_path
-from pyroclast_cli.tree import Group, OwnLeaf
+from pyroclast_cli.tree import Group, Leaf, OwnLeaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, write
 
 GROUPS: Final = {
@@ -64,9 +64,22 @@ async def _usage(context: Context) -> None:
         context.say(f"The recorder could not see {missed} of that time; ± tells by how much amounts may be off for it")
 
 
-async def _waits(context: Context) -> None:
-    answer = await asked(context, history_path("waits"), {name: context.text(name) for name in ("since", "until")})
-    write(context, Table("WaitRecord", WAITS, answer["items"], empty="No Job began in that time"))
+def _report(
+    name: str,
+    short: str,
+    kind: str,
+    columns: tuple[Column, ...],
+    *,
+    empty: str,
+    row_of: Callable[[Mapping[str, Any]], Row] = lambda item: item,
+) -> Leaf:
+    """Return the command that lists what the recorder has under `name` in a time. `row_of`: makes a row of an item."""
+
+    async def work(context: Context) -> None:
+        answer = await asked(context, history_path(name), {each: context.text(each) for each in ("since", "until")})
+        write(context, Table(kind, columns, [*map(row_of, answer["items"])], empty=empty))
+
+    return OwnLeaf(name, short, work, (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER))
 
 
 ESTIMATES: Final = (
@@ -81,15 +94,11 @@ ESTIMATES: Final = (
 )
 
 
-async def _estimates(context: Context) -> None:
-    answer = await asked(context, history_path("estimates"), {name: context.text(name) for name in ("since", "until")})
-    rows = []
-    for item in answer["items"]:
-        total, basis = item["predictions"], Counter(item["basis"])
-        shares = {f"{part}Share": f"{item[part] / total:.0%}" if total else None for part in ("held", "early", "late")}
-        sources = ", ".join(f"{name} {count / basis.total():.0%}" for name, count in basis.most_common())
-        rows.append({**item, **shares, "basisText": sources or None})
-    write(context, Table("EstimateRecord", ESTIMATES, rows, empty="No Job began in that time whose start was foretold"))
+def _estimate_row(item: Mapping[str, Any]) -> Row:
+    total, basis = item["predictions"], Counter(item["basis"])
+    shares = {f"{part}Share": f"{item[part] / total:.0%}" if total else None for part in ("held", "early", "late")}
+    sources = ", ".join(f"{name} {count / basis.total():.0%}" for name, count in basis.most_common())
+    return {**item, **shares, "basisText": sources or None}
 
 
 EVICTIONS: Final = (
@@ -99,12 +108,6 @@ EVICTIONS: Final = (
     Column("PODS", "pods"),
     Column("JOBS", "jobs"),
 )
-
-
-async def _evictions(context: Context) -> None:
-    answer = await asked(context, history_path("evictions"), {name: context.text(name) for name in ("since", "until")})
-    rows = [{**item, "for": item["for"] or None, "action": item["action"] or None} for item in answer["items"]]
-    write(context, Table("EvictionRecord", EVICTIONS, rows, empty="No pod was evicted in that time"))
 
 
 TIME: Final = Column("TIME", "at", lambda text: text.removesuffix("Z").replace("T", " "))
@@ -159,17 +162,9 @@ CLUSTER: Final = (
 )
 
 
-async def _cluster(context: Context) -> None:
-    answer = await asked(context, history_path("cluster"), {name: context.text(name) for name in ("since", "until")})
-    rows = [
-        {
-            **item,
-            **{f"{part}Hours": in_hours(item["resource"], item[part]) for part in CLUSTER_PARTS},
-            "share": f"{item['allocated'] / item['total']:.0%}" if item["total"] else None,
-        }
-        for item in answer["items"]
-    ]
-    write(context, Table("ClusterRecord", CLUSTER, rows, empty="No node was seen in that time"))
+def _cluster_row(item: Mapping[str, Any]) -> Row:
+    hours = {f"{part}Hours": in_hours(item["resource"], item[part]) for part in CLUSTER_PARTS}
+    return {**item, **hours, "share": f"{item['allocated'] / item['total']:.0%}" if item["total"] else None}
 
 
 USAGE: Final = OwnLeaf(
@@ -192,11 +187,13 @@ REPORT: Final = Group(
     "report usage and waits",
     (
         USAGE,
-        OwnLeaf(
+        _report(
             "cluster",
             "show how much of the nodes was allocated, reserved, idle and down, in whole hours",
-            _cluster,
-            (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER),
+            "ClusterRecord",
+            CLUSTER,
+            empty="No node was seen in that time",
+            row_of=_cluster_row,
         ),
         OwnLeaf(
             "queues",
@@ -205,18 +202,22 @@ REPORT: Final = Group(
             (Flag("queue", "q", "", "only this queue"), *SERIES_FLAGS),
         ),
         OwnLeaf("nodes", "show over time how much of the nodes was away: not ready or cordoned", _nodes, SERIES_FLAGS),
-        OwnLeaf("waits", "show how long Jobs waited, by queue and size", _waits, (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER)),
-        OwnLeaf(
+        _report("waits", "show how long Jobs waited, by queue and size", "WaitRecord", WAITS, empty="No Job began in that time"),
+        _report(
             "estimates",
             "show how often estimates of starts held, by queue, and how wide they were",
-            _estimates,
-            (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER),
+            "EstimateRecord",
+            ESTIMATES,
+            empty="No Job began in that time whose start was foretold",
+            row_of=_estimate_row,
         ),
-        OwnLeaf(
+        _report(
             "evictions",
             "show which queues took room from which queues by evictions",
-            _evictions,
-            (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER),
+            "EvictionRecord",
+            EVICTIONS,
+            empty="No pod was evicted in that time",
+            row_of=lambda item: {**item, "for": item["for"] or None, "action": item["action"] or None},
         ),
     ),
 )
