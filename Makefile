@@ -113,7 +113,6 @@ generate: setup control-plane  # the checked-in files that are made from code
 	@$(BIN)/python -m pyroclast.api.builtin
 	@$(BIN)/python -m pyroclast.api.crd_files charts/pyroclast/crd/bases
 	@$(BIN)/python -m pyroclast.api.waiting_codes docs/codes.md
-	@$(BIN)/python -m pyroclast.views.contract.schema docs/reference/view-v1.schema.json
 	@$(BIN)/python -m tests.unit.chart.health_alerts
 	@$(BIN)/python -m pyroclast_admission.policies
 	@$(BIN)/python -m tests.unit.chart.values_schema

@@ -16,7 +16,6 @@ from pyroclast.api.types import NAMESPACES, ROLE_BINDINGS, ROLES, SERVICE_ACCOUN
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast.runtime.access import Access
-from pyroclast.views.contract.schema import schema
 from pyroclast.views.explanation import what_if_summary
 from pyroclast.views.queues import explain_queue, queue_lines
 from pyroclast_scheduler.explaining.annotations import Start
@@ -28,6 +27,7 @@ from pyroclast_scheduler.session.session_close import left_out_status
 from pyroclast_scheduler.shell import explain_server
 from pyroclast_scheduler.shell.explain_server import AT_ONCE, ExplainServer, finder
 from tests.scenarios import objects
+from tests.unit.cli.test_contract import SCHEMA
 from tests.unit.running import running_server
 from tests.unit.scheduler import natives
 from tests.unit.scheduler.deciding import decided
@@ -98,7 +98,7 @@ async def asked(server, *args, **options):
     response = await server(request_of(*args, **options))
     answer = json.loads(response.body)
     if answer.get("kind") == "Explanation":
-        Draft202012Validator(schema()).validate(answer)
+        Draft202012Validator(SCHEMA).validate(answer)
     return response.status, answer
 
 
@@ -149,7 +149,7 @@ async def test_queue_explanation_lists_what_each_gang_is_owed_and_why(client):
     server = ExplainServer(lambda: source, finder(lambda: source.jobs), Access(client, trusts_local=True))
     status, order = await asked(server, "/explain/queues/q?namespaces=t")
     answer = explain_queue({"metadata": {"name": "q"}}, [], [], 0.0, order)
-    Draft202012Validator(schema()).validate(answer)
+    Draft202012Validator(SCHEMA).validate(answer)
     assert (status, queue_lines(answer)[1:]) == (
         200,
         [

@@ -1,4 +1,7 @@
-"""The documents of `view.pyroclast.dev/v1`, which commands print with `-o json`: typed records, and their JSON Schema."""
+"""The documents of `view.pyroclast.dev/v1`, which commands print with `-o json`.
+
+Their fields are in `docs/reference/view-v1.schema.json`, against which tests hold what the commands print.
+"""
 
 from __future__ import annotations
 
