@@ -110,7 +110,7 @@ class AsyncClient:
 
     async def session(self) -> Session:
         """Return the open connection of this process and event loop."""
-        if self._session is None or self._session.owner != here():
+        if self._session is None or self._session.owner != here() or self._session.has_failed:
             self._session = Session(self.config)
         with translating("the API server"):
             return await self._session.ready()
@@ -118,7 +118,7 @@ class AsyncClient:
     async def close(self) -> None:
         """Close the connection. The submitted Jobs continue."""
         session, self._session = self._session, None
-        if session is not None and session.owner == here():
+        if session is not None and session.owner == here() and not session.has_failed:
             await session.close()
 
     @overload
@@ -243,7 +243,8 @@ class AsyncClient:
         """
         if isinstance(anything, Call):
             await self.look_around(anything.options)
-            made = compiled(anything.function, [anything.arguments], anything.options, self.surroundings, name=anything.name)
+            options, around = anything.options, self.surroundings
+            made = await asyncio.to_thread(compiled, anything.function, [anything.arguments], options, around, name=anything.name)
             document = self.prepared(made.job)
         else:
             document = self.prepared(self._one_job(anything, "fits"))

@@ -52,6 +52,11 @@ class Session:
         self._kept: dict[Key, str] = {}  # the UIDs of the Jobs that end with this program
         self._heartbeat: asyncio.Task[None] | None = None
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the connection could not be opened. Another one may be."""
+        return self._opening.done() and not self._opening.cancelled() and self._opening.exception() is not None
+
     async def ready(self) -> Session:
         """Return this connection once it is open. All concurrent callers wait for the same opening."""
         await asyncio.shield(self._opening)

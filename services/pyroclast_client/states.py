@@ -16,7 +16,7 @@ from pyroclast.kube.http import servers
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.waiting_queries import group_of, schedulers_at_work
 from pyroclast.views.explanation import explanation_lines, stored_explanation
-from pyroclast.views.jobs import is_waiting, running_cause, view_of, waiting_cause
+from pyroclast.views.jobs import is_waiting, running_cause, waiter_of, waiting_cause
 
 COLOURS: Final[Mapping[str, str]] = {"succeeded": "#2e7d32", "running": "#1565c0", "pending": "#9e9e9e", "failed": "#c62828"}
 GOOD: Final = frozenset({"Completed", "Succeed", "Succeeded"})
@@ -197,7 +197,7 @@ def line_of(job: Mapping[str, Any]) -> str:
 
 async def explained(kube: Client, job: Mapping[str, Any]) -> Explanation:
     """Return why the Job waits: the answer of the scheduler, or the cause that stands in the Job and its PodGroup."""
-    waiter = view_of(job, await group_of(kube, job), await schedulers_at_work(kube)).waiter
+    waiter = waiter_of(job, await group_of(kube, job), await schedulers_at_work(kube))
     document = None
     if waiter.cause is not None and waiter.cause.is_scheduling:
         addresses = await servers.explainers(kube)

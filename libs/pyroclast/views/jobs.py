@@ -60,6 +60,7 @@ class Waiter:
         phase: the phase of the Job.
         since: when the present state began, as an API timestamp.
         group: the PodGroup, with what the scheduler wrote on it.
+        job: the Job itself. Empty for anything else.
     """
 
     object: str
@@ -75,6 +76,7 @@ class Waiter:
     phase: str = ""
     since: str = ""
     group: Group | None = None
+    job: Mapping[str, Any] = field(default_factory=dict)
 
 
 def is_waiting(job: Mapping[str, Any]) -> bool:
@@ -208,70 +210,6 @@ WAITING_PHASES: Final = frozenset({"", "Pending", "Inqueue"})
 """Phases of PodGroups that are not allocated yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobView:
-    """A Job with its PodGroup, which may not exist yet."""
-
-    job: Mapping[str, Any]
-    group: Group | None
-    cause: WaitingCause
-
-    @property
-    def namespace(self) -> str:
-        """The namespace of the Job."""
-        return str(self.job["metadata"]["namespace"])
-
-    @property
-    def name(self) -> str:
-        """The name of the Job."""
-        return str(self.job["metadata"]["name"])
-
-    @property
-    def queue(self) -> str:
-        """The queue to which the Job is submitted."""
-        return str((self.job.get("spec") or {}).get("queue") or "default")
-
-    @property
-    def phase(self) -> str:
-        """The phase of the Job; empty before the first reconciliation."""
-        return phase_of(self.job)
-
-    @property
-    def priority_class(self) -> str:
-        """The name of the Job's PriorityClass; empty for none."""
-        return str((self.job.get("spec") or {}).get("priorityClassName") or "")
-
-    @property
-    def pods(self) -> int:
-        """The number of pods of the Job when it runs completely."""
-        return pods_of(self.job)
-
-    @property
-    def asks(self) -> dict[str, str]:
-        """The minimum requests of the gang; empty while there is no PodGroup."""
-        return main_resources(((self.group or {}).get("spec") or {}).get("minResources") or {})
-
-    @property
-    def waiter(self) -> Waiter:
-        """The Job in the form of everything that waits."""
-        waits, created = is_waiting(self.job), str(self.job["metadata"].get("creationTimestamp") or "")
-        return Waiter(
-            JOBS.qualified,
-            self.namespace,
-            self.name,
-            created,
-            self.cause if waits else None,
-            sentence="" if waits else _at_rest(self.job),
-            queue=self.queue,
-            priority=self.priority_class or None,
-            pods=self.pods,
-            asks=self.asks,
-            phase=self.phase,
-            since=_state(self.job).get("lastTransitionTime") or created,
-            group=self.group,
-        )
-
-
 def groups_by_owner(groups: Iterable[Group]) -> dict[str, Group]:
     """Return the PodGroups of Jobs, by the Job's UID."""
     return {
@@ -287,9 +225,26 @@ def seconds_since(timestamp: str, now: float) -> int:
     return max(0, int(now - datetime.fromisoformat(timestamp).timestamp()))
 
 
-def view_of(job: Mapping[str, Any], group: Group | None, schedulers: Schedulers | None) -> JobView:
-    """Return one Job with its cause. `schedulers`: the schedulers that lead; None when unknown."""
-    return JobView(job, group, waiting_cause(job, group, absence=absence_of(job, schedulers)))
+def waiter_of(job: Mapping[str, Any], group: Group | None, schedulers: Schedulers | None) -> Waiter:
+    """Return one Job, with its PodGroup if that exists. `schedulers`: the schedulers that lead; None when unknown."""
+    meta, spec, waits = job["metadata"], job.get("spec") or {}, is_waiting(job)
+    created = str(meta.get("creationTimestamp") or "")
+    return Waiter(
+        JOBS.qualified,
+        str(meta["namespace"]),
+        str(meta["name"]),
+        created,
+        waiting_cause(job, group, absence=absence_of(job, schedulers)) if waits else None,
+        sentence="" if waits else _at_rest(job),
+        queue=str(spec.get("queue") or "default"),
+        priority=spec.get("priorityClassName") or None,
+        pods=pods_of(job),
+        asks=main_resources(((group or {}).get("spec") or {}).get("minResources") or {}),
+        phase=phase_of(job),
+        since=_state(job).get("lastTransitionTime") or created,
+        group=group,
+        job=job,
+    )
 
 
 def absence_of(job: Mapping[str, Any], schedulers: Schedulers | None) -> str:

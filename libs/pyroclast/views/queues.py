@@ -12,7 +12,7 @@ from pyroclast.lifecycle.times import format_time, parse_time
 from pyroclast.pictures.bars import QueueBar, queue_bars
 from pyroclast.pictures.svg import Picture
 from pyroclast.views.contract import Row, document
-from pyroclast.views.jobs import WAITING_PHASES, Group, JobView, is_waiting, seconds_since
+from pyroclast.views.jobs import WAITING_PHASES, Group, Waiter, seconds_since
 from pyroclast.views.readable import amount, as_text, hours_text, human_duration, is_in_mebibytes, main_resources, readable
 
 DAY: Final = 86_400.0
@@ -235,7 +235,7 @@ def _written(name: str, amounts: Mapping[str, Any]) -> str | None:
 
 
 def explain_queue(
-    queue: Mapping[str, Any], groups: Sequence[Group], jobs: Iterable[JobView], now: float, order: Mapping[str, Any] | None
+    queue: Mapping[str, Any], groups: Sequence[Group], jobs: Iterable[Waiter], now: float, order: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """Return the document `QueueExplanation`: the amounts of the queue, why its `jobs` wait, and what its gangs are owed.
 
@@ -243,7 +243,7 @@ def explain_queue(
     """
     name = queue["metadata"]["name"]
     rows = queue_rows([queue], groups, now, is_tree=False)
-    codes = Counter(str(job.cause.code) for job in jobs if job.queue == name and is_waiting(job.job))
+    codes = Counter(str(job.cause.code) for job in jobs if job.queue == name and job.cause is not None)
     first = rows[0]
     names = ("resource", "guarantee", "deserved", "allocated", "borrowed", "limit")
     fields = {

@@ -16,7 +16,7 @@ from pyroclast.pictures.timeline import Lane, Span
 from pyroclast.resources import durations
 from pyroclast.views.contract import Row
 from pyroclast.views.groups import OBJECT, position_of, queue_of_pod, start_of
-from pyroclast.views.jobs import JobView, Waiter, running_cause, seconds_since
+from pyroclast.views.jobs import Waiter, running_cause, seconds_since
 from pyroclast.views.readable import clock_text, human_duration, start_text
 
 STAGES: Final = (("boundSeconds", "placed"), ("startedSeconds", "started"), ("readySeconds", "ready"), ("endedSeconds", "ended"))
@@ -118,19 +118,19 @@ def waiting_rows(waiters: Iterable[Waiter], now: float) -> list[Row]:
 STATE_ORDER: Final = ("Running", "Restarting", "Completing", "Terminating", "Aborting", "Pending", "")
 
 
-def job_rows(jobs: Iterable[JobView], now: float) -> list[Row]:
+def job_rows(jobs: Iterable[Waiter], now: float) -> list[Row]:
     """Return a row for each Job in any state, with where it stands: those that run, those that wait, and the last that ended."""
     rows = []
     for each in jobs:
-        waiter, start = each.waiter, start_of(each.group, now)
-        if (cause := waiter.cause) is not None:
+        start = start_of(each.group, now)
+        if (cause := each.cause) is not None:
             likely = f"; starts {start_text(start)}" if start and not cause.is_final else ""
             note = f"{cause.code}{likely}: {cause.sentence}"
         elif each.phase in AT_WORK:
             trouble, ends = running_cause(each.job), _ends(each)
             note = f"{trouble.code}: {trouble.sentence}" if trouble else f"ends ~{clock_text(ends)}" if ends else "it runs"
         else:
-            note = waiter.sentence
+            note = each.sentence
         rows.append({
             "object": JOBS.qualified,
             "namespace": each.namespace,
@@ -140,15 +140,15 @@ def job_rows(jobs: Iterable[JobView], now: float) -> list[Row]:
             "phase": each.phase or "Pending",
             "pods": each.pods,
             "ready": int((each.job.get("status") or {}).get("running") or 0),
-            "since": waiter.since,
-            "sinceSeconds": seconds_since(waiter.since, now),
+            "since": each.since,
+            "sinceSeconds": seconds_since(each.since, now),
             "note": note,
         })  # fmt: skip
     places = {phase: at for at, phase in enumerate(STATE_ORDER)}
     return sorted(rows, key=lambda row: (places.get(row["phase"], len(places)), row["sinceSeconds"], row["name"]))
 
 
-def running_rows(jobs: list[JobView], pods: Iterable[Mapping[str, Any]], now: float) -> list[Row]:
+def running_rows(jobs: list[Waiter], pods: Iterable[Mapping[str, Any]], now: float) -> list[Row]:
     """Return a row for each Job that has started and not ended, longest running first. `pods` are the pods of all Jobs."""
     by_job: dict[str, list[Mapping[str, Any]]] = {}
     for pod in pods:
@@ -168,7 +168,7 @@ def running_rows(jobs: list[JobView], pods: Iterable[Mapping[str, Any]], now: fl
             "asks": each.asks,
             "elapsedSeconds": seconds_since(_started(each), now),
             "ends": _ends(each),
-            "health": health_of(each.pods, by_job.get(each.job["metadata"]["uid"], ())),
+            "health": health_of(each.pods or 0, by_job.get(each.job["metadata"]["uid"], ())),
             "phase": each.phase,
             "retries": status.get("retryCount", 0),
         }
@@ -176,7 +176,7 @@ def running_rows(jobs: list[JobView], pods: Iterable[Mapping[str, Any]], now: fl
     ]
 
 
-def _started(view: JobView) -> str:
+def _started(view: Waiter) -> str:
     """Return the time at which the Job entered its first phase after Pending, since it last waited."""
     conditions = view.job["status"].get("conditions") or ()
     times = [
@@ -185,7 +185,7 @@ def _started(view: JobView) -> str:
     return str(times[-1] if times else view.job["metadata"]["creationTimestamp"])
 
 
-def _ends(view: JobView) -> str | None:
+def _ends(view: Waiter) -> str | None:
     """Return the estimated end of the Job as an API timestamp. None when the Job has no running estimate."""
     try:
         seconds = durations.nanoseconds(str((view.job.get("spec") or {}).get("runningEstimate") or "")) / 10**9

@@ -12,7 +12,7 @@ from pyroclast.api import keys
 from pyroclast.api.schedulers import Schedulers
 from pyroclast.api.types import JOBS
 from pyroclast.views.groups import start_of
-from pyroclast.views.jobs import Waiter, is_waiting, view_of
+from pyroclast.views.jobs import Waiter, waiter_of
 from pyroclast_board.cluster.records import ShownGroup, ShownJob
 
 ENDED: Final = frozenset({"Completed", "Failed", "Aborted", "Terminated"})
@@ -106,7 +106,7 @@ class JobTable:
     def waiter(self, uid: str) -> Waiter | None:
         """Return a Job in the form of everything that waits. None when it does not exist."""
         job, group = self._jobs.get(uid), self._groups.get(uid)
-        return None if job is None else view_of(as_object(job), as_object(group) if group else None, self._at_work).waiter
+        return None if job is None else waiter_of(as_object(job), as_object(group) if group else None, self._at_work)
 
     def put_job(self, old: ShownJob | None, new: ShownJob | None) -> None:
         """Handle an added, updated or deleted Job."""
@@ -170,24 +170,23 @@ def as_object(record: msgspec.Struct) -> dict[str, Any]:
 
 
 def _row(job: ShownJob, group: ShownGroup | None, at_work: Schedulers | None) -> JobRow:
-    view = view_of(as_object(job), as_object(group) if group else None, at_work)
-    metadata, state, controller = job.metadata, job.status.state, job.metadata.controller
-    waits = is_waiting(view.job)
+    view = waiter_of(as_object(job), as_object(group) if group else None, at_work)
+    metadata, state, controller, cause = job.metadata, job.status.state, job.metadata.controller, view.cause
     return JobRow(
         uid=metadata.uid,
         namespace=metadata.namespace,
         name=metadata.name,
-        queue=view.queue,
+        queue=view.queue or "",
         user=metadata.annotations.get(keys.SUBMITTED_BY, ""),
         flow=controller.name if controller is not None and controller.kind == "JobFlow" else "",
         phase=view.phase or "Pending",
         reason=state.reason,
-        code=view.cause.code if waits else "",
-        is_final=waits and view.cause.is_final,
-        start=tuple(start_of(view.group) or ()) if waits and not view.cause.is_final else (),
-        sentence=view.cause.sentence if waits else state.message,
-        priority=view.priority_class,
-        pods=view.pods,
+        code="" if cause is None else cause.code,
+        is_final=cause is not None and cause.is_final,
+        start=tuple(start_of(view.group) or ()) if cause is not None and not cause.is_final else (),
+        sentence=state.message if cause is None else cause.sentence,
+        priority=view.priority or "",
+        pods=view.pods or 0,
         ready=job.status.running,
         retries=job.status.retry_count,
         asks=view.asks,

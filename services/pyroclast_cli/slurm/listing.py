@@ -19,7 +19,7 @@ from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.servers import whoami
 from pyroclast.resources import indexes
 from pyroclast.resources.quantity import ZERO
-from pyroclast.views.jobs import JobView
+from pyroclast.views.jobs import Waiter, waiting_cause
 from pyroclast.views.nodes import node_rows
 from pyroclast.views.readable import amount, in_hours, ranges_of
 from pyroclast_cli.flags import Context, Failure, connected
@@ -131,7 +131,7 @@ async def _opened(given: Values) -> AsyncIterator[Context]:
         yield Context({"recorder": "", "task": "", "namespace": namespace}, connection=client)
 
 
-async def _chosen(context: Context, given: Values, names: set[str]) -> list[JobView]:
+async def _chosen(context: Context, given: Values, names: set[str]) -> list[Waiter]:
     """Return the Jobs that the options select."""
     users, queues, labels = _listed(given, "user"), _listed(given, "partition"), _listed(given, "name")
     if "me" in given:
@@ -172,19 +172,21 @@ async def _squeue(command: Context) -> int:
     return 0
 
 
-def _queue_row(view: JobView, name: str, state: str, pods: Sequence[Mapping[str, Any]], now: float) -> tuple[str, ...]:
+def _queue_row(view: Waiter, name: str, state: str, pods: Sequence[Mapping[str, Any]], now: float) -> tuple[str, ...]:
     metadata = view.job["metadata"]
     status: Mapping[str, Any] = (view.job.get("status") or {}).get("state") or {}
     nodes = [pod["spec"]["nodeName"] for pod in pods]
     starts = [start for pod in pods if (start := (pod.get("status") or {}).get("startTime"))]
     changed = min(starts, default=status.get("lastTransitionTime"))
     ran = elapsed(now - datetime.fromisoformat(changed).timestamp()) if changed and state in {"R", "CG"} else "0:00"
+    first = (name, view.queue or "", slurm_name(metadata)[:8], _user(metadata)[:8], state, ran)
     if state == "PD" and view.phase == "Running":
-        return name, view.queue, slurm_name(metadata)[:8], _user(metadata)[:8], state, ran, "1", "(JobArrayTaskLimit)"
-    reason = _REASONS.get(view.cause.code, view.cause.code) if state in WAITING else status.get("reason") or "None"
+        return *first, "1", "(JobArrayTaskLimit)"
+    code = (view.cause or waiting_cause(view.job, view.group)).code
+    reason = _REASONS.get(code, code) if state in WAITING else status.get("reason") or "None"
     where = ranges_of(nodes) if state in {"R", "CG"} else f"({reason})"
-    count = len(set(nodes)) or (max(1, view.pods) if name == view.name else 1)  # of an array, each index has one pod
-    return name, view.queue, slurm_name(metadata)[:8], _user(metadata)[:8], state, ran, str(count), where
+    count = len(set(nodes)) or (view.pods or 1 if name == view.name else 1)  # of an array, each index has one pod
+    return *first, str(count), where
 
 
 def _table(rows: Sequence[Sequence[str]], heads: Sequence[Sequence[str]], *, right: Sequence[int]) -> None:

@@ -17,7 +17,7 @@ from pyroclast.kube.http.servers import PATIENCE_SECONDS
 from pyroclast.kube.http.waiting_queries import group_of, read_groups, schedulers_at_work
 from pyroclast.views.explanation import explanation_lines, stored_explanation, with_trail
 from pyroclast.views.groups import OBJECT, native_waiter, plain_waiter, unseen_waiter
-from pyroclast.views.jobs import Waiter, is_waiting, running_cause, view_of
+from pyroclast.views.jobs import Waiter, is_waiting, running_cause, waiter_of
 from pyroclast.views.nodes import explain_node, node_lines, reservations_of
 from pyroclast.views.queues import explain_queue, queue_lines
 from pyroclast.views.story import StoryFacts, away_since, log_source, nodes_of, story_lines, story_of, with_log
@@ -63,12 +63,12 @@ async def _explain(context: Context) -> int:
 async def _of_job(context: Context, key: Key, job: dict[str, Any]) -> dict[str, Any]:
     client, uid = context.client, job["metadata"]["uid"]
     waits = is_waiting(job)
-    view = view_of(job, await group_of(client, job), await schedulers_at_work(client))
+    waiter = waiter_of(job, await group_of(client, job), await schedulers_at_work(client))
 
     async def explanation() -> dict[str, Any]:
         if not waits:
-            return stored_explanation(view.waiter, client.now(), trouble=running_cause(job))
-        return await _answered(context, "jobs", view.waiter)
+            return stored_explanation(waiter, client.now(), trouble=running_cause(job))
+        return await _answered(context, "jobs", waiter)
 
     answer, records = await asyncio.gather(explanation(), records_of(context, key))
     record = None if isinstance(records, str) else next((each for each in records if each.get("uid") == uid), None)

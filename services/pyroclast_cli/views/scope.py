@@ -11,7 +11,7 @@ from pyroclast.kube.basics.errors import Forbidden, NotFound
 from pyroclast.kube.http.native_groups import kind_served
 from pyroclast.kube.http.waiting_queries import schedulers_at_work
 from pyroclast.views.groups import own_groups, plain_waiter, queue_of
-from pyroclast.views.jobs import Group, JobView, Waiter, groups_by_owner, view_of
+from pyroclast.views.jobs import Group, Waiter, groups_by_owner, waiter_of
 from pyroclast_cli.flags import Context, Failure, Flag
 
 NO_SUCH_OBJECT: Final = 4
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client  # only imported at run time by commands that need a cluster
 
 
-async def jobs_of(context: Context) -> tuple[list[JobView], list[Waiter]]:
+async def jobs_of(context: Context) -> tuple[list[Waiter], list[Waiter]]:
     """Return the Jobs that the flags of the command select, and the selected PodGroups of Volcano that belong to no Job.
 
     Nobody knows the user of a PodGroup, and its labels are not those of a Job, so there are none with `--user` and `--selector`.
@@ -85,17 +85,17 @@ async def jobs_of(context: Context) -> tuple[list[JobView], list[Waiter]]:
     return [view for view in views if is_selected(view.job, context)], [each for each in plain if queue in {"", each.queue}]
 
 
-async def views_in(client: Client, namespace: str) -> list[JobView]:
+async def views_in(client: Client, namespace: str) -> list[Waiter]:
     """Return the Jobs of a namespace, or of all namespaces if `namespace` is empty."""
     return (await _views_in(client, namespace, ""))[0]
 
 
-async def _views_in(client: Client, namespace: str, selector: str) -> tuple[list[JobView], Sequence[Group]]:
+async def _views_in(client: Client, namespace: str, selector: str) -> tuple[list[Waiter], Sequence[Group]]:
     jobs, _ = await client.list(JOBS, namespace, label_selector=selector)
     groups, _ = await client.list(POD_GROUPS, namespace)
     by_owner = groups_by_owner(groups)
     at_work = await schedulers_at_work(client)
-    return [view_of(job, by_owner.get(job["metadata"]["uid"]), at_work) for job in jobs], groups
+    return [waiter_of(job, by_owner.get(job["metadata"]["uid"]), at_work) for job in jobs], groups
 
 
 async def entries_that_wait(client: Client, namespace: str, selector: str = "") -> list[Waiter]:

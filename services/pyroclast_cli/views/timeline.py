@@ -13,7 +13,6 @@ from pyroclast.api.types import JOB_FLOWS, JOBS, PODS, Key
 from pyroclast.pictures.timeline import Lane, timeline
 from pyroclast.views.contract import Row, document
 from pyroclast.views.flows import draw_flow, flow_rows, flow_tree_lines
-from pyroclast.views.jobs import is_waiting
 from pyroclast.views.readable import human_duration
 from pyroclast.views.rows import lanes, slowest_lines, timeline_rows
 from pyroclast_cli.flags import Context, Failure, Flag
@@ -50,7 +49,7 @@ async def _read(context: Context, key: Key) -> tuple[dict[str, Any], list[Row]]:
     """Return the flow and a row for each of its entries."""
     flow = await existing(context, JOB_FLOWS, key, f"JobFlow {key}")
     jobs = await views_in(context.client, key.namespace)
-    codes = {each.name: str(each.cause.code) for each in jobs if is_waiting(each.job)}
+    codes = {each.name: str(each.cause.code) for each in jobs if each.cause is not None}
     return flow, list(flow_rows(flow, context.client.now(), codes))
 
 

@@ -139,7 +139,7 @@ async def waiting_table(context: Context) -> Table:
     """Return the table of waiting Jobs."""
     now = context.client.now()
     jobs, plain = await jobs_of(context)
-    rows = waiting_rows((each.waiter for each in jobs), now)
+    rows = waiting_rows(jobs, now)
     others = plain if context.text("output") != "name" else ()
     natives = waiting_rows([*filter(None, map(native_waiter, await _natives_of(context))), *others], now)
     # labels, queue and user of an uncreated Job are unknown

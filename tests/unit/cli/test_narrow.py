@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyroclast.views.jobs import view_of
+from pyroclast.views.jobs import waiter_of
 from pyroclast.views.queues import need_rows
 from pyroclast.views.rows import job_rows
 from pyroclast_cli.views.output import Column, fitting
@@ -63,7 +63,7 @@ def test_jobs_in_every_state_say_where_they_stand() -> None:
         job("runs", "Running", runningEstimate="2h"),
         job("sick", "Running", "x; waits: Crashing: 2 pods restart"),
     ]
-    rows = {row["name"]: row for row in job_rows((view_of(each, None, None) for each in given), NOW)}
+    rows = {row["name"]: row for row in job_rows((waiter_of(each, None, None) for each in given), NOW)}
     assert list(rows) == ["runs", "sick", "late", "bad"], "those that run, those that wait, those that ended"
     assert rows["runs"]["note"].startswith("ends ~")
     assert rows["sick"]["note"] == "Crashing: 2 pods restart"

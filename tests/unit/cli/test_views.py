@@ -11,7 +11,7 @@ import pytest
 from pyroclast.views.explanation import explanation_lines, stored_explanation, with_trail
 from pyroclast.views.flows import draw_flow, flow_rows, flow_tree_lines, open_entries
 from pyroclast.views.groups import position_of, start_of
-from pyroclast.views.jobs import running_cause, view_of, waiting_cause
+from pyroclast.views.jobs import running_cause, waiter_of, waiting_cause
 from pyroclast.views.nodes import label_groups, node_rows, reservations_of
 from pyroclast.views.queues import draw_queues, in_tree_order, queue_rows
 from pyroclast.views.readable import clock_text, natural_order, ranges_of, start_text
@@ -56,7 +56,7 @@ FULL = "QueueFull: not now: it asks for 4 cpu; queue research may have at most 8
 
 def test_explanation_of_a_running_job_with_crashing_containers_has_code_crashing():
     runs = job(phase="Running", message="1 of 1; waits: Crashing: containers end on 1 pod")
-    answer = stored_explanation(view_of(runs, None, None).waiter, NOW, trouble=running_cause(runs))
+    answer = stored_explanation(waiter_of(runs, None, None), NOW, trouble=running_cause(runs))
     assert (answer["code"], answer["sentence"]) == ("Crashing", "it is Running; containers end on 1 pod")
     assert explanation_lines(answer) == [
         "team/train in queue research: Crashing",
@@ -91,14 +91,14 @@ GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}
     ],
 )
 def test_explanation_of_a_job_that_does_not_wait_says_what_it_does(given, want):
-    answer = stored_explanation(view_of(given, None, None).waiter, NOW, trouble=running_cause(given))
+    answer = stored_explanation(waiter_of(given, None, None), NOW, trouble=running_cause(given))
     assert (answer["code"], answer["sentence"][: len(want)]) == (None, want)
 
 
 @pytest.mark.parametrize("phase", ["Running", "Restarting", "Terminating"])
 def test_explanation_of_a_job_with_a_pod_on_a_silent_node_names_both_and_what_helps(phase):
     given = job(phase=phase, message="x; waits: NodeSilent: pod j-a-0 is on node n1; the node does not answer since 12:00")
-    answer = stored_explanation(view_of(given, None, None).waiter, NOW, trouble=running_cause(given))
+    answer = stored_explanation(waiter_of(given, None, None), NOW, trouble=running_cause(given))
     assert answer["code"] == "NodeSilent"
     assert answer["sentence"] == f"it is {phase}; pod j-a-0 is on node n1; the node does not answer since 12:00"
     assert "node.kubernetes.io/out-of-service" in answer["help"]
@@ -106,7 +106,7 @@ def test_explanation_of_a_job_with_a_pod_on_a_silent_node_names_both_and_what_he
 
 def test_explanation_of_a_running_job_with_a_task_that_can_never_start_says_never():
     runs = job(phase="Running", message="1 of 1; waits: WaitsForTask: never: task b can never start")
-    answer = stored_explanation(view_of(runs, None, None).waiter, NOW, trouble=running_cause(runs))
+    answer = stored_explanation(waiter_of(runs, None, None), NOW, trouble=running_cause(runs))
     assert (answer["code"], answer["never"]) == ("WaitsForTask", True)
 
 
@@ -138,7 +138,7 @@ def test_waiting_cause_is_read_from_the_job_or_its_podgroup(waiting, its_group, 
 
 
 def views(*pairs):
-    return [view_of(each, its_group, None) for each, its_group in pairs]
+    return [waiter_of(each, its_group, None) for each, its_group in pairs]
 
 
 def test_waiting_rows_list_unstarted_jobs_oldest_first():
@@ -147,7 +147,7 @@ def test_waiting_rows_list_unstarted_jobs_oldest_first():
         (job("early"), group("early", message=FULL)),
         (job("runs", phase="Running"), group("runs", phase="Running")),
     )
-    rows = waiting_rows((each.waiter for each in found), NOW)
+    rows = waiting_rows(found, NOW)
     assert [(row["name"], row["waitedSeconds"], row["code"], row["asks"]) for row in rows] == [
         ("early", 600, "QueueFull", {"cpu": "4"}),
         ("late", 300, "QueueFull", {"cpu": "4"}),
@@ -159,7 +159,7 @@ def test_waiting_rows_take_position_and_start_from_the_order_of_the_scheduler():
     wrote["metadata"]["annotations"] = {
         "scheduling.volcano.sh/waiting": json.dumps({"ahead": 20, "start": [at(20), at(30), at(40)]})
     }
-    rows = waiting_rows((each.waiter for each in views((job("one"), wrote), (job("other"), group("other", message=FULL)))), NOW)
+    rows = waiting_rows(views((job("one"), wrote), (job("other"), group("other", message=FULL))), NOW)
     start = {"earliest": at(21), "likely": at(31), "latest": at(41)}
     live = {"object": "jobs.batch.volcano.sh", "namespace": "team", "position": 24, "never": False, "start": start}
     shown = with_order(rows, [{**live, "name": "one"}, {**live, "name": None, "namespace": None}])
@@ -294,7 +294,7 @@ LAST_KNOWN = "the last that the scheduler wrote: it gives no answer now"
 def test_stored_cause_is_shown_as_the_last_known_with_its_time(waiting, its_group, seen, source):
     if its_group is not None and (said := its_group.pop("said", None)):
         its_group["metadata"] |= note(json.dumps(said))["metadata"]
-    waiter = view_of(waiting, its_group, None).waiter
+    waiter = waiter_of(waiting, its_group, None)
     answer = stored_explanation(waiter, NOW)
     assert (answer.get("seen"), answer["complete"], answer["asOf"]) == (seen, False, at(10))
     assert "position" not in answer, "the order is the scheduler's"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +18,7 @@ from pyroclast_client.podreading import Pod
 from pyroclast_client.results import Outcome
 from pyroclast_client.runner import sealing
 from pyroclast_client.sweeps import AsyncSweep
+from pyroclast_client.synchronous import Client
 
 
 class BrokenJob:
@@ -75,6 +78,16 @@ def test_an_interrupted_stream_is_closed() -> None:
     with pytest.raises(KeyboardInterrupt):
         next(stream)
     assert closed.is_set()
+
+
+def test_a_client_that_cannot_connect_says_so_also_behind_its_block(tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    user = {"name": "u", "user": {"client-certificate": "/nonexistent", "client-key": "/nonexistent"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
+    file.write_text(json.dumps({"contexts": [context], "current-context": "c", "clusters": [cluster], "users": [user]}))
+    with pytest.raises(errors.NoCluster, match="/nonexistent"), Client(kubeconfig=str(file)) as client:
+        client.queues()
 
 
 def test_the_synchronous_client_in_its_own_event_loop_raises_instead_of_waiting_for_itself() -> None:
