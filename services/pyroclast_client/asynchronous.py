@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any, Final, Self, TypeVar, overload
 
 from pyroclast.api.keys import DRIVER_ALIVE_UNTIL, SUBMITTED_BY
-from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, QUEUES, SECRETS, Key
+from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, QUEUES, SECRETS, Key, ResourceType
 from pyroclast.kube.basics.errors import Conflict, Forbidden, NotFound
 from pyroclast.kube.credentials.config import ClusterConfig, find_config
 from pyroclast.kube.http.node_facts import NodeFacts, node_facts
@@ -257,11 +257,7 @@ class AsyncClient:
         Raises:
             NotFound: the JobFlow does not exist.
         """
-        namespace, _, bare = name.rpartition("/")
-        key = Key(namespace or self.namespace, bare)
-        with translating(f"JobFlow {key}"):
-            found = await (await self.session()).kube.get(JOB_FLOWS, key)
-        return AsyncFlow(self, key.namespace, key.name, found["metadata"]["uid"])
+        return AsyncFlow(self, *await self._found(JOB_FLOWS, name))
 
     async def submit_part(self, call: SweepCall[R], indices: Sequence[int], name: str, *, dry_run: bool = False) -> AsyncJob[R]:
         """Submit one Job for some indices of a sweep."""
@@ -330,11 +326,15 @@ class AsyncClient:
         Raises:
             NotFound: the Job does not exist.
         """
-        namespace, _, bare = name.rpartition("/")
-        key = Key(namespace or self.namespace, bare)
-        with translating(f"Job {key}"):
-            found = await (await self.session()).kube.get(JOBS, key)
-        return AsyncJob(self, key.namespace, key.name, found["metadata"]["uid"])
+        return AsyncJob(self, *await self._found(JOBS, name))
+
+    async def _found(self, kind: ResourceType, name: str) -> tuple[str, str, str]:
+        """Return namespace, name and UID of an object by `NAME` or `NAMESPACE/NAME`."""
+        key = Key.parse(name)
+        key = Key(key.namespace or self.namespace, key.name)
+        with translating(f"{kind.kind} {key}"):
+            found = await (await self.session()).kube.get(kind, key)
+        return key.namespace, key.name, found["metadata"]["uid"]
 
     async def jobs(
         self, *, queue: str | None = None, phase: str | None = None, mine: bool = False, executor: str | None = None

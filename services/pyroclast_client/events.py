@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from pyroclast.api import keys
@@ -41,13 +42,8 @@ async def job_events(client: Client, watcher: Watcher, key: Key, uid: str) -> As
         (PODS, selectors(f"{keys.JOB_NAME}={key.name}", ""), told_pods.event),
     )
     loop = asyncio.get_running_loop()
-
-    def put(found: JobEvent | None) -> None:
-        if found is not None:
-            told.put_nowait(found)
-
     readers = [
-        loop.create_task(_reported(told, SelectionWatch(client, kind, key.namespace, query).run(_then(event_of, put))))
+        loop.create_task(_reported(told, SelectionWatch(client, kind, key.namespace, query).run(partial(_put, told, event_of))))
         for kind, query, event_of in selections
     ]
     phases = loop.create_task(_reported(told, _phases(watcher, key, uid, told)))
@@ -93,10 +89,13 @@ def _event(item: Mapping[str, Any]) -> JobEvent:
     return JobEvent(EVENT, str(item["involvedObject"].get("name", "")), str(item.get("reason", "")), str(item.get("message", "")))
 
 
-def _then(
-    event_of: Callable[[Mapping[str, Any]], JobEvent | None], put: Callable[[JobEvent | None], None]
-) -> Callable[[Mapping[str, Any]], None]:
-    return lambda item: put(event_of(item))
+def _put(
+    told: asyncio.Queue[JobEvent | Exception | None],
+    event_of: Callable[[Mapping[str, Any]], JobEvent | None],
+    item: Mapping[str, Any],
+) -> None:
+    if (found := event_of(item)) is not None:
+        told.put_nowait(found)
 
 
 class _PodPhases:

@@ -34,18 +34,14 @@ class PendingSecrets:
 
     def note(self, secret: Key) -> None:
         """Note that a Secret is about to be created."""
-        try:
+        with contextlib.suppress(OSError):  # as in a pod: whoever may list Secrets finds a remaining Secret by its label
             self._folder.mkdir(parents=True, exist_ok=True)
             self._file(secret).touch()
-        except OSError:  # as in a pod: whoever may list Secrets finds a remaining Secret by its label
-            return
 
     def forget(self, secret: Key) -> None:
         """Remove the note on a Secret that has an owner or was deleted."""
-        try:
+        with contextlib.suppress(OSError):  # no note was written either
             self._file(secret).unlink(missing_ok=True)
-        except OSError:  # no note was written either
-            return
 
     def of(self, namespace: str) -> list[Key]:
         """Return the keys of the Secrets in one namespace about which notes exist."""

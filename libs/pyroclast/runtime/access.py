@@ -127,10 +127,10 @@ class Reader:
 
 
 class Remembered:
-    """Answers of the API server, each for `seconds`, and `MOST_REMEMBERED` at the most."""
+    """Answers of another server, each for `seconds`, and so many at the most."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self, seconds: float, most: int = MOST_REMEMBERED) -> None:
+        self._seconds, self._most = seconds, most
         self._known: OrderedDict[object, tuple[float, Any]] = OrderedDict()
 
     def get(self, question: object) -> Any:  # noqa: ANN401 - a user or a verdict
@@ -142,7 +142,7 @@ class Remembered:
         """Remember an answer, in place of the oldest one where there are too many."""
         self._known[question] = (time.monotonic() + self._seconds, answer)
         self._known.move_to_end(question)
-        while len(self._known) > MOST_REMEMBERED:
+        while len(self._known) > self._most:
             self._known.popitem(last=False)
 
 

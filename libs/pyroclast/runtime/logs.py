@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import MutableMapping
+from functools import partial
 from typing import Any, Final, TextIO
 
 import orjson
@@ -44,7 +45,7 @@ def configure(level: str = "info", style: str = "auto", *, service: str = "", st
         )
     else:
         structlog.configure(
-            processors=[*shared, _Name(service), structlog.processors.format_exc_info, _render],
+            processors=[*shared, partial(_with_service, service), structlog.processors.format_exc_info, _render],
             logger_factory=structlog.BytesLoggerFactory(stream.buffer),
         )
     set_level(level)
@@ -59,16 +60,10 @@ def set_level(level: str) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]))
 
 
-class _Name:
-    """Adds the service's name to each line."""
-
-    def __init__(self, service: str) -> None:
-        self._service = service
-
-    def __call__(self, _logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        if self._service:
-            event["service"] = self._service
-        return event
+def _with_service(service: str, _logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    if service:
+        event["service"] = service
+    return event
 
 
 def _render(_logger: object, _method: str, event: MutableMapping[str, Any]) -> bytes:

@@ -18,6 +18,8 @@ from pyroclast.views.jobs import BESIDE, WAITS, is_waiting, phase_of
 from pyroclast.views.readable import clock_text, ranges_of
 
 Object = Mapping[str, Any]
+Step = dict[str, str | None]
+"""Something that happened to a Job: `what`, a `text`, and `at`, an API timestamp, None when unknown."""
 
 LOG_LINES: Final = 20
 MOST_STEPS: Final = 64
@@ -28,19 +30,6 @@ _ENDS: Final = frozenset(phase for phase in JobPhase if phase.is_finished)
 _WORDS: Final = {"Running": "started", "Restarting": "restarted", "Aborting": "suspended", "Terminating": "terminated"}
 _FOR: Final = re.compile(r"\((?P<action>[a-z]+)\)(?P<whom> for \S+(?: in queue [^\s,]+)?)?")
 _PREFIXES: Final = ("Pod is evicted, because of ", "preempting to accommodate a higher priority pod ")
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """Something that happened to a Job. `at`: an API timestamp, None when unknown."""
-
-    at: str | None
-    what: str
-    text: str
-
-    def as_fields(self) -> dict[str, str | None]:
-        """Return the step as JSON."""
-        return {"at": self.at, "what": self.what, "text": self.text}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +70,12 @@ class StoryFacts:
 def story_of(facts: StoryFacts) -> dict[str, Any]:
     """Return the story as JSON: the record `Story` of the contract."""
     end, source = _end_of(facts), log_source(facts.pods)
-    steps = sorted(_steps(facts, end), key=lambda step: step.at or "")
+    steps = sorted(_steps(facts, end), key=lambda step: step["at"] or "")
     if len(steps) > MOST_STEPS:  # the middle of a long life says least
-        left_out = Step(None, "…", f"{len(steps) - MOST_STEPS} steps are left out")
+        left_out = _step(None, "…", f"{len(steps) - MOST_STEPS} steps are left out")
         steps = [*steps[: MOST_STEPS // 2], left_out, *steps[-MOST_STEPS // 2 :]]
     return {
-        "steps": [step.as_fields() for step in steps],
+        "steps": steps,
         "end": end,
         "log": [printable(line) for line in facts.log[-LOG_LINES:]],
         "logOf": f"{source.pod}/{source.container}" if source and facts.log else None,
@@ -127,34 +116,38 @@ def away_since(node: Object) -> str | None:
     return str((ready or {}).get("lastTransitionTime") or "an unknown time")
 
 
+def _step(at: str | None, what: str, text: str) -> Step:
+    return {"at": at, "what": what, "text": text}
+
+
 def _steps(facts: StoryFacts, end: Mapping[str, Any] | None) -> Iterator[Step]:
     record = facts.record or {}
     yield _submitted(facts)
     for cause in record.get("causes") or ():
-        yield Step(cause["at"], "waited", _said(cause))
+        yield _step(cause["at"], "waited", _said(cause))
     if not record and facts.job is not None and (message := _state(facts.job).get("message", "")).startswith(WAITS):
-        yield Step(_state(facts.job).get("lastTransitionTime"), "waits", message.removeprefix(WAITS))
+        yield _step(_state(facts.job).get("lastTransitionTime"), "waits", message.removeprefix(WAITS))
     yield from _placed(facts.pods)
     if end is not None:
-        yield Step(end["ended"], "container", _end_text(end))
+        yield _step(end["ended"], "container", _end_text(end))
     yield from _phases(facts)
     yield from _evictions(facts)
     for node, since in sorted(facts.away.items()):
         names = [pod["metadata"]["name"] for pod in facts.pods if (pod.get("spec") or {}).get("nodeName") == node]
         text = f"node {node} does not answer since {_clock(since)}: {len(names)} pods of this Job are on it ({ranges_of(names)})"
-        yield Step(since if "T" in since else None, "node away", text)
+        yield _step(since if "T" in since else None, "node away", text)
 
 
 def _submitted(facts: StoryFacts) -> Step:
     if facts.job is None:
         record = facts.record or {}
-        return Step(record.get("submitted"), "submitted", f"by {record.get('user') or 'unknown'} to queue {record.get('queue')}")
+        return _step(record.get("submitted"), "submitted", f"by {record.get('user') or 'unknown'} to queue {record.get('queue')}")
     meta = facts.job["metadata"]
     user = (meta.get("annotations") or {}).get(keys.SUBMITTED_BY) or "unknown"
     owner = next((each for each in meta.get("ownerReferences") or () if each.get("controller")), None)
     made = f", made by {owner.get('kind')} {owner.get('name')}" if owner else ""
     queue = (facts.job.get("spec") or {}).get("queue") or "default"
-    return Step(meta.get("creationTimestamp"), "submitted", f"by {user} to queue {queue}{made}")
+    return _step(meta.get("creationTimestamp"), "submitted", f"by {user} to queue {queue}{made}")
 
 
 def _placed(pods: Sequence[Object]) -> Iterator[Step]:
@@ -163,7 +156,7 @@ def _placed(pods: Sequence[Object]) -> Iterator[Step]:
     if bound:
         nodes = sorted({node for _, node in bound})
         where = ranges_of(nodes) if len(nodes) <= 16 else f"{len(nodes)} nodes"
-        yield Step(max(at for at, _ in bound), "placed", f"{len(bound)} of {len(pods)} pods, on {where}")
+        yield _step(max(at for at, _ in bound), "placed", f"{len(bound)} of {len(pods)} pods, on {where}")
 
 
 def _phases(facts: StoryFacts) -> Iterator[Step]:
@@ -187,12 +180,12 @@ def _phases(facts: StoryFacts) -> Iterator[Step]:
         text = f"{name}: {message}" if message and not message.startswith(WAITS) else name
         if name == JobPhase.RESTARTING and text == name:
             text = "its pods are made anew; the reason was not recorded"
-        yield Step(at or None, _WORDS.get(name, "ended" if name in _ENDS else name.lower()), text)
+        yield _step(at or None, _WORDS.get(name, "ended" if name in _ENDS else name.lower()), text)
     if job is not None and (at := job["metadata"].get("deletionTimestamp")):
         held = ", ".join(job["metadata"].get("finalizers") or ())
-        yield Step(at, "deleted", f"it stays until its finalizers are removed: {held}" if held else "its deletion goes on")
+        yield _step(at, "deleted", f"it stays until its finalizers are removed: {held}" if held else "its deletion goes on")
     if job is None and record.get("removed"):
-        yield Step(record["removed"], "deleted", "the Job does not exist any more")
+        yield _step(record["removed"], "deleted", "the Job does not exist any more")
 
 
 def _evictions(facts: StoryFacts) -> Iterator[Step]:
@@ -208,7 +201,7 @@ def _evictions(facts: StoryFacts) -> Iterator[Step]:
     rows = sorted((text, at[:16], at, pod) for (pod, _), (at, text) in seen.items())
     for (text, _), group in groupby(rows, key=lambda row: row[:2]):
         listed = list(group)
-        yield Step(listed[0][2] or None, "evicted", f"{len(listed)} pods ({ranges_of(row[3] for row in listed)}) by {text}")
+        yield _step(listed[0][2] or None, "evicted", f"{len(listed)} pods ({ranges_of(row[3] for row in listed)}) by {text}")
 
 
 def is_pod_of(facts: StoryFacts, name: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
@@ -15,6 +14,7 @@ from pyroclast.kube.basics.errors import ApiError, ConnectionFailed
 from pyroclast.kube.credentials.authorization import Anonymous, TokenFile
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client
+from pyroclast.runtime.access import Remembered
 from pyroclast_board.pages.base import BadRequest, Scope
 
 PREFIX: Final = "/api/v1/"
@@ -33,7 +33,7 @@ class Recorder:
     """Client of the recorder, used as a context manager. The URL is empty when there is no recorder."""
 
     def __init__(self, url: str, token_file: str) -> None:
-        self._series: dict[tuple[tuple[str, str], ...], tuple[float, dict[str, Any]]] = {}
+        self._series = Remembered(SERIES_SECONDS, MOST_SERIES)
         credentials = TokenFile(Path(token_file)) if token_file else Anonymous()
         self._client = (
             Client(ClusterConfig(url, credentials=credentials), max_attempts=1, user_agent="pyroclast-board") if url else None
@@ -62,12 +62,10 @@ class Recorder:
     async def series(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Return what queues and nodes had over time. Equal questions within a short time share one answer."""
         key = tuple(sorted(query.items()))
-        asked_at, answer = self._series.get(key, (float("-inf"), {}))
-        if time.monotonic() > asked_at + SERIES_SECONDS:
+        answer: dict[str, Any] | None = self._series.get(key)
+        if answer is None:
             answer = await self._ask("series", query)
-            self._series[key] = (time.monotonic(), answer)
-            while len(self._series) > MOST_SERIES:
-                self._series.pop(next(iter(self._series)))
+            self._series.put(key, answer)
         return answer
 
     async def ask(self, scope: Scope, what: str, query: Mapping[str, str]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +21,7 @@ from pyroclast.kube.basics.errors import ApiError, KubeError
 from pyroclast.kube.credentials.authorization import Anonymous, TokenFile
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client
+from pyroclast.runtime.access import Remembered
 from pyroclast_board.pages.base import Scope
 
 SECONDS: Final = 2.0
@@ -123,7 +123,7 @@ class Scheduler:
 
     def __init__(self, url: str, token_file: str = "") -> None:
         self._peers = Peers(url, token_file) if url else None
-        self._known: OrderedDict[tuple[str, Scope, tuple[tuple[str, str], ...]], tuple[float, tuple[int, bytes]]] = OrderedDict()
+        self._known = Remembered(FRESH_SECONDS, MOST)
         self._away_until = 0.0
         self._ends_asked = float("-inf")
         self._ends: dict[tuple[str, str], tuple[float, str]] | None = None
@@ -174,18 +174,13 @@ class Scheduler:
         if self._peers is None or time.monotonic() < self._away_until:
             return None
         key = (path, scope, tuple(sorted(query.items())))
-        asked_at, answer = self._known.get(key, (float("-inf"), (0, b"")))
-        if time.monotonic() - asked_at <= FRESH_SECONDS:
-            return answer
-        asked = await self._request(scope, path, query)
-        if asked is None:
-            self._away_until = time.monotonic() + AWAY_SECONDS
-            return None
-        answer = asked
-        self._known[key] = (time.monotonic(), answer)
-        self._known.move_to_end(key)
-        while len(self._known) > MOST:
-            self._known.popitem(last=False)
+        answer: tuple[int, bytes] | None = self._known.get(key)
+        if answer is None:
+            answer = await self._request(scope, path, query)
+            if answer is None:
+                self._away_until = time.monotonic() + AWAY_SECONDS
+            else:
+                self._known.put(key, answer)
         return answer
 
     async def fits(self, scope: Scope, body: bytes) -> tuple[int, bytes] | None:

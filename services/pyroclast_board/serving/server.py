@@ -254,11 +254,9 @@ class BoardServer:
             response = web.Response(status=303, headers={**HEADERS, "Location": "/login"})
             response.set_cookie(COOKIE, "", path="/", secure=True, httponly=True, samesite="Strict", max_age=0)
             return response
-        body = b""
-        async for part in request.content.iter_any():
-            body += part
-            if len(body) > FORM_BYTES:
-                raise BadRequest(f"a form has at most {FORM_BYTES} bytes")
+        body = await read_at_most(request.content, FORM_BYTES)
+        if body is None:
+            raise BadRequest(f"a form has at most {FORM_BYTES} bytes")
         fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=4)
         cookie = await self._viewers.log_in(fields.get("token", [""])[0], self._pages.cluster.now())
         response = web.Response(status=303, headers={**HEADERS, "Location": "/"})
