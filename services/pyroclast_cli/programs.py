@@ -56,7 +56,7 @@ PLACES: Final = {
     "fits": (f"{VIEWS}.fits", "FITS"),
     "what-if": (f"{VIEWS}.fits", "WHAT_IF"),
     "order": (f"{VIEWS}.waiting", "ORDER"),
-    "doctor": (f"{VIEWS}.doctor", "DOCTOR"),
+    "doctor": (f"{VIEWS}.nodes", "DOCTOR"),
     "queues": (f"{VIEWS}.queues", "QUEUES_VIEW"),
     "nodes": (f"{VIEWS}.nodes", "NODES_VIEW"),
     "tree": (f"{VIEWS}.timeline", "TREE"),

@@ -196,14 +196,12 @@ class Node(Comparable):
         """The exit code of the task, for comparisons."""
         return ExitCode(self)
 
-    @contextmanager
-    def switch(self) -> Iterator[Cases]:
+    def switch(self) -> AbstractContextManager[Cases]:
         """Choose by the outcome of the task:
 
         `with node.switch() as case:`, in it `with case(exit_code=3):` and `pc.otherwise()`.
         """
-        with _asked("switch").switch(self) as cases:
-            yield cases
+        return _asked("switch").switch(self)
 
     def when_listening(self, port: int) -> Listening:
         """Return this node for `after`, satisfied as soon as the node's pods accept connections on the port."""
@@ -340,32 +338,20 @@ def when(condition: object, *, failed: bool = False, exit_code: int | None = Non
         failed: the node must fail instead, after its retries.
         exit_code: the node must end with this exit code.
     """
-    return Block(_when(condition, failed=failed, exit_code=exit_code))
-
-
-@contextmanager
-def _when(condition: object, *, failed: bool, exit_code: int | None) -> Iterator[None]:
     builder = _asked("when")
     if isinstance(condition, Node):
         node = condition
         condition = node.exit_code == exit_code if exit_code is not None else node.failed if failed else node.succeeded
     if not isinstance(condition, Condition):
         refuse(f"when({condition!r}), which is no condition", "when(node.succeeded), node.failed or node.exit_code == 3")
-    with builder.when(condition):
-        yield
+    return Block(builder.when(condition))
 
 
 def otherwise() -> Block:
     """Run the tasks that are called in the block only if the previous `when` condition is false, or no case of the switch
     matches.
     """
-    return Block(_otherwise())
-
-
-@contextmanager
-def _otherwise() -> Iterator[None]:
-    with _asked("otherwise").otherwise():
-        yield
+    return Block(_asked("otherwise").otherwise())
 
 
 def refuse(what: str, instead: str) -> NoReturn:

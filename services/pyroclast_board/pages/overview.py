@@ -1,4 +1,4 @@
-"""The overview of the cluster now, and the page of history: past Jobs, usage, waits and estimates."""
+"""The overview of the cluster now, and the pages of other times: history, and what a change would do."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+import orjson
+
 from pyroclast.lifecycle.times import format_time
 from pyroclast.pictures.bars import ResourceBar, resource_bars
 from pyroclast.pictures.svg import Picture
 from pyroclast.resources.quantity import ZERO, Quantity
+from pyroclast.views.explanation import PARTS, what_if_body, what_if_summary
 from pyroclast.views.groups import position_of
 from pyroclast.views.readable import amount, hours_text, in_hours
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.jobs import as_object
 from pyroclast_board.cluster.records import ShownNode
-from pyroclast_board.pages.base import Ends, Page, Scope, Section, Templates, checked, shown_amount
+from pyroclast_board.pages.base import EMPTY, BadRequest, Ends, Page, Scope, Section, Templates, checked, shown_amount
 from pyroclast_board.pages.jobs import is_silent, state_of, with_lost
 
 HISTORY_PAGE: Final = "history.html"
@@ -72,6 +75,40 @@ def _matrix(rows: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[tuple[st
 
 def _doubt(row: Mapping[str, Any]) -> str:
     return hours_text(in_hours(row["resource"], row["doubtful"])) if row["doubtful"] else ""
+
+
+WHAT_IF_PAGE: Final = "what_if.html"
+SHOWN_STARTS: Final = 100
+
+
+def question(query: Mapping[str, str]) -> bytes | None:
+    """Return the question to the scheduler. None when the query names no change."""
+    given = checked(query, PARTS)
+    if not given:
+        return None
+    try:
+        return orjson.dumps(what_if_body(given, "default"))
+    except ValueError as error:
+        raise BadRequest(str(error)) from error
+
+
+def what_if(
+    cluster: Cluster, templates: Templates, query: Mapping[str, str], answer: tuple[int, bytes] | None, *, asked: bool
+) -> Page:
+    """Return the page. `answer`: the status and JSON of the scheduler. None when it gave none, or was not `asked`."""
+    said: dict[str, Any] = {} if answer is None else orjson.loads(answer[1])
+    missing = ""
+    if asked and (answer is None or answer[0] != 200):
+        missing = str(said.get("message") or "the scheduler gives no answer")
+    uids = {(row.namespace, row.name): row.uid for row in cluster.table.rows if row.is_waiting}
+    rows = [{**each, "uid": uids.get((each["namespace"], each["name"]), "")} for each in said.get("items", ())]
+    lines = what_if_summary(said) if asked and not missing else []
+    command = " ".join(["vcctl what-if", *(f"--{name} {query[name]}" for name in PARTS if query.get(name))])
+    queues = sorted(each.metadata.name for each in cluster.queues.values())
+    starts = templates.macro(WHAT_IF_PAGE, "starts")(lines, rows[:SHOWN_STARTS], len(rows), command) if lines else EMPTY
+    form = templates.macro(WHAT_IF_PAGE, "form")(query, queues, missing)
+    sections = [Section("form", form), Section("starts", starts)]
+    return Page("What if", "what-if", sections, is_live=False)
 
 
 DAY: Final = 86_400

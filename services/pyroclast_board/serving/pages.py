@@ -22,9 +22,8 @@ from pyroclast_board.pages.job import job, last_lines, past_job, plain_gang, sto
 from pyroclast_board.pages.jobs import jobs
 from pyroclast_board.pages.node import node
 from pyroclast_board.pages.nodes import nodes
-from pyroclast_board.pages.overview import history, history_questions, overview
+from pyroclast_board.pages.overview import history, history_questions, overview, question, what_if
 from pyroclast_board.pages.queues import SHOWN, QueueFacts, flow, flows, queue, queues
-from pyroclast_board.pages.what_if import question, what_if
 from pyroclast_board.serving.recorder import Recorder, RecorderAway
 from pyroclast_board.serving.scheduler import Scheduler
 from pyroclast_board.serving.streams import Followed

@@ -1,7 +1,8 @@
-"""The command `vcctl nodes`: the free resources of nodes, and when some have room at once. Equal nodes share a row."""
+"""The commands `vcctl nodes` and `vcctl doctor`: the free resources of nodes, when some have room at once, and what is wrong."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -13,17 +14,19 @@ from pyroclast.api import keys
 from pyroclast.api.enums import MemberType
 from pyroclast.api.records import HyperNode, reading
 from pyroclast.api.types import HYPER_NODES, NODES, PODS
+from pyroclast.kube.http.health_queries import read_health
 from pyroclast.kube.http.waiting_queries import read_groups
 from pyroclast.lifecycle.hypernodes.discovered import member_names
 from pyroclast.lifecycle.times import format_time
 from pyroclast.resources.pods import effective
 from pyroclast.resources.quantity import Quantity
+from pyroclast.views.health import judged
 from pyroclast.views.nodes import first_hole, free_steps, label_groups, node_rows, read_hole, reservations_of, state_of
 from pyroclast.views.readable import amount, as_text, clock_text, human_duration, readable
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.servers import BOARD, explained
 from pyroclast_cli.tree import OwnLeaf
-from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, write
 from pyroclast_cli.views.watching import WATCH, show
 
 
@@ -148,4 +151,34 @@ NODES_VIEW: Final = OwnLeaf(
         BOARD,
     ),
     statuses=((0, "the nodes are listed, or there is such a hole"), (NOT_KNOWN, "by the known ends there is no such hole")),
+)
+
+
+WRONG: Final = 1
+SIGNS: Final = {"ok": "✔", "wrong": "✘", "unknown": "?"}
+CHECK_COLUMNS: Final = (Column("CHECK", "check"), Column("STATE", "state"), Column("FOUND", "text"), Column("HELP", "help"))
+WIDTH: Final = 79
+
+
+async def _doctor(context: Context) -> int:
+    results = judged(await read_health(context.client, may_create=True))
+    wrong, unknown = ([each for each in results if each["state"] == state] for state in ("wrong", "unknown"))
+    if context.text("output") in {"table", ""}:
+        for each in results if context.is_set("all") else (*wrong, *unknown):
+            text = each["text"] + (f"; what helps: {each['help']}" if each["state"] == "wrong" else "")
+            head, indent = f"{SIGNS[each['state']]} {each['check']:<21} ", " " * 24
+            for line in textwrap.wrap(head + (text or "no problem"), WIDTH, subsequent_indent=indent, break_long_words=False):
+                context.say(line)
+        context.say(f"{len(results)} checks: {len(wrong)} wrong, {len(unknown)} not known")
+    else:
+        write(context, Table("HealthCheck", CHECK_COLUMNS, results))
+    return WRONG if wrong else 0
+
+
+DOCTOR: Final = OwnLeaf(
+    "doctor",
+    "show what is wrong with the services, the nodes and the API server",
+    _doctor,
+    (*TABLE_FLAGS, Flag("all", "", default=False, text="also the checks that find nothing", kind="bool")),
+    statuses=((0, "no check finds a problem"), (WRONG, "a check finds a problem")),
 )
