@@ -18,7 +18,7 @@ from pyroclast.views.nodes import first_hole, free_steps, read_hole
 from pyroclast.views.nodes import state_of as node_state
 from pyroclast.views.readable import amount, natural_order, ranges_of, readable
 from pyroclast_board.cluster.cluster import Cluster
-from pyroclast_board.cluster.jobs import JobRow, as_object
+from pyroclast_board.cluster.jobs import as_object
 from pyroclast_board.cluster.records import ShownNode
 from pyroclast_board.pages.base import BadRequest, Ends, Page, Scope, Section, Templates, checked
 from pyroclast_board.pages.jobs import is_silent
@@ -148,24 +148,29 @@ def node_url(name: str) -> str:
     return f"/nodes/{quote(name, safe='')}"
 
 
-def jobs_on(cluster: Cluster, scope: Scope, node: str) -> tuple[list[JobRow], int]:
-    """Return the Jobs with pods on a node that the viewer may see, and the number of others, PodGroups without Job included."""
-    owners = {owner for _, name, _, owner in cluster.books.held() if name == node and owner}
-    rows = [row for owner in sorted(owners) if (row := cluster.table.row(owner)) is not None]
-    return [row for row in rows if scope.sees(row.namespace)], sum(not scope.sees(row.namespace) for row in rows)
-
-
 def _away(cluster: Cluster, scope: Scope) -> tuple[list[dict[str, Any]], int]:
-    """Return the nodes that accept no pods, with the Jobs on them, those that are not ready first."""
+    """Return the nodes that accept no pods, with the Jobs on them, those that are not ready first.
+
+    `hidden` counts the Jobs that the viewer may not see.
+    """
     away = [each for each in cluster.nodes.values() if is_away(each)]
     away.sort(key=lambda each: (is_silent(each) is None, each.key))
-    rows: list[dict[str, Any]] = []
+    owners: dict[str, set[str]] = {node.metadata.name: set() for node in away[:MOST_AWAY]}
+    for _, name, _, owner in cluster.books.held():
+        if name in owners:
+            owners[name].add(owner)
+    rows = []
     for node in away[:MOST_AWAY]:
-        jobs, hidden = jobs_on(cluster, scope, node.metadata.name)
-        state = node_state(as_object(node))
-        since = is_silent(node) or ""
-        rows.append({"name": node.metadata.name, "state": state, "since": since, "jobs": jobs[:MOST_JOBS]})
-        rows[-1]["more"], rows[-1]["hidden"] = max(0, len(jobs) - MOST_JOBS), hidden
+        found = [row for owner in sorted(owners[node.metadata.name]) if (row := cluster.table.row(owner)) is not None]
+        jobs = [row for row in found if scope.sees(row.namespace)]
+        rows.append({
+            "name": node.metadata.name,
+            "state": node_state(as_object(node)),
+            "since": is_silent(node) or "",
+            "jobs": jobs[:MOST_JOBS],
+            "more": max(0, len(jobs) - MOST_JOBS),
+            "hidden": len(found) - len(jobs),
+        })  # fmt: skip
     return rows, len(away) - len(rows)
 
 

@@ -12,7 +12,7 @@ from pyroclast.resources import indexes
 from pyroclast.views.jobs import phase_of
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.tree import Group, OwnLeaf
-from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, write
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, columns, write
 from pyroclast_cli.views.scope import NAMESPACE, existing, namespace_of
 
 _ENDS: Final = ("Completed", "Failed", "Terminated", "Aborted")
@@ -122,9 +122,7 @@ def _short(text: str) -> str:
 
 
 _COLUMNS: Final = (
-    Column("TASK", "task"),
-    Column("STATE", "state"),
-    Column("COUNT", "count"),
+    *columns("task", "state", "count"),
     Column("INDEXES", "indexes", text=_short),
 )
 

@@ -21,7 +21,7 @@ from pyroclast.views.readable import start_text
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.servers import BOARD, UNREACHABLE, answered
 from pyroclast_cli.tree import OwnLeaf
-from pyroclast_cli.views.output import OUTPUT, TABLE_FLAGS, Column, Table, write, write_one
+from pyroclast_cli.views.output import OUTPUT, TABLE_FLAGS, Column, Table, columns, write, write_one
 from pyroclast_cli.views.scope import NAMESPACE, namespace_of
 
 STANDARD_INPUT: Final = "-"
@@ -148,9 +148,7 @@ def _span(start: dict[str, str]) -> str:
 
 
 WHAT_IF_COLUMNS: Final = (
-    Column("NAMESPACE", "namespace"),
-    Column("NAME", "name"),
-    Column("QUEUE", "queue"),
+    *columns("namespace", "name", "queue"),
     Column("START", "before", _span, absent="?"),
     Column("THEN", "after", _span, absent="?"),
     Column("EFFECT", "effect"),

@@ -16,7 +16,7 @@ from pyroclast.views.usage import advice_of, efficiency_rows
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.servers import RECORDER, WINDOW_FLAGS, asked, history_path
 from pyroclast_cli.tree import OwnLeaf
-from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, with_kind, write, write_one
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, columns, with_kind, write, write_one
 from pyroclast_cli.views.scope import ALL_NAMESPACES, NAMESPACE, NO_SUCH_OBJECT, job_key, namespaces_of
 
 GPU: Final = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915")
@@ -26,11 +26,7 @@ REFERENCE: Final = "vcjob.batch.volcano.sh"
 
 
 COLUMNS: Final = (
-    Column("NAMESPACE", "namespace"),
-    Column("NAME", "name"),
-    Column("QUEUE", "queue"),
-    Column("USER", "user"),
-    Column("STATE", "state"),
+    *columns("namespace", "name", "queue", "user", "state"),
     Column("EXIT", "exitCode"),
     Column("SUBMITTED", "submitted", lambda text: text.removesuffix("Z").replace("T", " ")),
     Column("WAITED", "waitedSeconds", human_duration),
@@ -39,20 +35,14 @@ COLUMNS: Final = (
     Column("CPU-H", "cpuHours", hours_text),
     Column("GPU-H", "gpuHours", hours_text),
     Column("KIND", "object", is_wide=True),
-    Column("REASON", "reason", is_wide=True),
-    Column("RETRIES", "retries", is_wide=True),
-    Column("NODES", "nodes", is_wide=True),
-    Column("FLOW", "flow", is_wide=True),
-    Column("UID", "uid", is_wide=True),
+    *columns("reason", "retries", "nodes", "flow", "uid", is_wide=True),
     Column("±", "doubtfulCpuHours", hours_text, is_wide=True),
 )
 EFFICIENCY_COLUMNS: Final = (
-    Column("TASK", "task"),
-    Column("RESOURCE", "resource"),
+    *columns("task", "resource"),
     Column("ASKED-H", "askedHours", hours_text),
     Column("USED-H", "usedHours", hours_text),
-    Column("PEAK", "peak"),
-    Column("EFFICIENCY", "efficiency"),
+    *columns("peak", "efficiency"),
     Column("PEAK-POD", "peakPod", is_wide=True),
 )
 
@@ -78,10 +68,7 @@ ACTIONS: Final = (
     Column("TIME", "at", lambda text: text.removesuffix("Z").replace("T", " ")),
     Column("USER", "user", absent="?"),
     Column("ACTION", "verb"),
-    Column("KIND", "kind"),
-    Column("NAMESPACE", "namespace"),
-    Column("NAME", "name"),
-    Column("MESSAGE", "message"),
+    *columns("kind", "namespace", "name", "message"),
     Column("UID", "uid", is_wide=True),
 )
 

@@ -26,7 +26,7 @@ from pyroclast.views.readable import amount, as_text, clock_text, human_duration
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.servers import BOARD, explained
 from pyroclast_cli.tree import OwnLeaf
-from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, write
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, columns, write
 from pyroclast_cli.views.watching import WATCH, show
 
 
@@ -64,9 +64,7 @@ def _nodes_of(top: HyperNode, by_name: Mapping[str, HyperNode], nodes: Mapping[s
 TIER: Final = "tier"
 NOT_KNOWN: Final = 3
 COLUMNS: Final = (
-    Column("GROUP", "group"),
-    Column("STATE", "state"),
-    Column("NODES", "nodes"),
+    *columns("group", "state", "nodes"),
     Column("CPU-FREE", "cpuFree", lambda value: readable("cpu", value)),
     Column("MEMORY-FREE", "memoryFree", lambda value: readable("memory", value), drop=3),
     Column("GPU-FREE", "devicesFree", as_text),

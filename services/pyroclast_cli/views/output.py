@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -66,6 +67,11 @@ class Column:
         if value is None or value == "":
             return self.absent
         return (self.text(value) if self.text else str(value)) or self.absent
+
+
+def columns(*fields: str, is_wide: bool = False) -> tuple[Column, ...]:
+    """Return columns whose headers are the names of their fields, such as RESERVED-FOR for `reservedFor`."""
+    return tuple(Column(re.sub("(?=[A-Z])", "-", field).upper(), field, is_wide=is_wide) for field in fields)
 
 
 @dataclass(frozen=True, slots=True)

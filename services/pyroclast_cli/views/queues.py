@@ -13,7 +13,7 @@ from pyroclast.views.queues import budget_rows, draw_queues, need_rows, queue_ro
 from pyroclast.views.readable import hours_text, human_duration
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.tree import OwnLeaf
-from pyroclast_cli.views.output import FORMATS, TABLE_FLAGS, Column, Table
+from pyroclast_cli.views.output import FORMATS, TABLE_FLAGS, Column, Table, columns
 from pyroclast_cli.views.watching import WATCH, show
 
 
@@ -24,8 +24,7 @@ def _minute(moment: str) -> str:
 
 BUDGET_COLUMNS: Final = (
     Column("QUEUE", "name"),
-    Column("RESOURCE", "resource"),
-    Column("PERIOD", "period"),
+    *columns("resource", "period"),
     Column("LIMIT", "limitHours", hours_text),
     Column("SPENT", "spentHours", hours_text),
     Column("±", "doubtfulHours", hours_text),
@@ -33,9 +32,7 @@ BUDGET_COLUMNS: Final = (
     Column("RATE/DAY", "hoursPerDay", hours_text),
     Column("ENDS", "ends", _minute),
     Column("USED-UP", "usedUpAt", _minute, is_wide=True),
-    Column("AT-END", "atEnd", is_wide=True),
-    Column("AS-OF", "asOf", is_wide=True),
-    Column("PROBLEM", "problem", is_wide=True),
+    *columns("atEnd", "asOf", "problem", is_wide=True),
 )
 
 
@@ -65,11 +62,7 @@ BUDGET: Final = OwnLeaf(
 
 LIMIT_COLUMNS: Final = (
     Column("QUEUE", "name"),
-    Column("PERSON", "person"),
-    Column("CLASS", "class"),
-    Column("LIMITED", "limited"),
-    Column("USED", "used"),
-    Column("LIMIT", "limit"),
+    *columns("person", "class", "limited", "used", "limit"),
     Column("PROBLEM", "problem", is_wide=True),
 )
 
@@ -115,8 +108,7 @@ COLUMNS: Final = (
     Column("WAITING", "waiting"),
     Column("RUNNING", "running", drop=2),
     Column("OLDEST", "oldestSeconds", human_duration),
-    Column("PARENT", "parent", is_wide=True),
-    Column("WEIGHT", "weight", is_wide=True),
+    *columns("parent", "weight", is_wide=True),
 )
 
 

@@ -12,7 +12,7 @@ from pyroclast.views.usage import node_series_rows, queue_series_rows
 from pyroclast_cli.flags import Context, Flag
 from pyroclast_cli.servers import RECORDER, WINDOW_FLAGS, asked, history_path
 from pyroclast_cli.tree import Group, Leaf, OwnLeaf
-from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, write
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, columns, write
 
 GROUPS: Final = {
     "queue": Column("QUEUE", "queue"),
@@ -26,13 +26,10 @@ AMOUNTS: Final = (
     Column("USED-H", "usedHours", hours_text),
     Column("EFFICIENCY", "efficiency"),
     Column("±", "doubtfulHours", hours_text),
-    Column("JOBS", "jobs"),
-    Column("FAILED", "failed"),
+    *columns("jobs", "failed"),
 )
 WAITS: Final = (
-    Column("QUEUE", "queue"),
-    Column("PODS", "pods"),
-    Column("JOBS", "jobs"),
+    *columns("queue", "pods", "jobs"),
     Column("P50", "p50Seconds", human_duration),
     Column("P90", "p90Seconds", human_duration),
     Column("P99", "p99Seconds", human_duration),
@@ -105,24 +102,16 @@ EVICTIONS: Final = (
     Column("FROM-QUEUE", "queue"),
     Column("FOR-QUEUE", "for", absent="?"),
     Column("ACTION", "action", absent="?"),
-    Column("PODS", "pods"),
-    Column("JOBS", "jobs"),
+    *columns("pods", "jobs"),
 )
 
 
 TIME: Final = Column("TIME", "at", lambda text: text.removesuffix("Z").replace("T", " "))
 QUEUES: Final = (
     TIME,
-    Column("QUEUE", "queue"),
-    Column("RESOURCE", "resource"),
-    Column("DESERVED", "deserved"),
-    Column("ALLOCATED", "allocated"),
-    Column("WAITING", "waiting"),
-    Column("USED", "used"),
+    *columns("queue", "resource", "deserved", "allocated", "waiting", "used"),
     Column("EVICTED", "evictions"),
-    Column("GUARANTEE", "guarantee", is_wide=True),
-    Column("CAPABILITY", "capability", is_wide=True),
-    Column("REQUESTED", "requested", is_wide=True),
+    *columns("guarantee", "capability", "requested", is_wide=True),
 )
 NODES: Final = (TIME, Column("RESOURCE", "resource"), Column("TOTAL", "total"), Column("AWAY", "away"))
 SERIES_FLAGS: Final = (

@@ -17,7 +17,7 @@ from pyroclast.views.readable import human_duration
 from pyroclast.views.rows import lanes, slowest_lines, timeline_rows
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.tree import OwnLeaf
-from pyroclast_cli.views.output import FORMATS, TABLE_FLAGS, Column, Table, Whole
+from pyroclast_cli.views.output import FORMATS, TABLE_FLAGS, Column, Table, Whole, columns
 from pyroclast_cli.views.scope import NAMESPACE, existing, named_job, namespace_of, views_in
 from pyroclast_cli.views.watching import WATCH, show
 
@@ -74,8 +74,7 @@ COLUMNS: Final = (
     Column("STARTED", "startedSeconds", _after),
     Column("READY", "readySeconds", _after),
     Column("ENDED", "endedSeconds", _after),
-    Column("RESTARTS", "restarts"),
-    Column("PHASE", "phase"),
+    *columns("restarts", "phase"),
 )
 
 

@@ -22,15 +22,14 @@ from pyroclast.views.rows import AT_WORK, job_rows, running_group_rows, running_
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.servers import BOARD, explained, orders
 from pyroclast_cli.tree import OwnLeaf
-from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, with_kind
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, columns, with_kind
 from pyroclast_cli.views.scope import SCOPE_FLAGS, entries_that_wait, existing, jobs_of, namespaces_of, natives_of
 from pyroclast_cli.views.watching import WATCH, show
 
 MOST: Final = 1000
 HEAD: Final = (
     Column("POS", "position"),
-    Column("NAMESPACE", "namespace"),
-    Column("NAME", "name"),
+    *columns("namespace", "name"),
     Column("PRIORITY", "priority", lambda value: f"{value:g}"),
 )
 TAIL: Final = (
