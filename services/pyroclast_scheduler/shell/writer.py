@@ -384,15 +384,15 @@ class Writer:
         self._conditions[uid] = waiting_class(waiting)
         about = Reference.of(waiting.task.pod, PODS)
         self._recorder.event(about, "Warning", "FailedScheduling", waiting.message)
-        patch = waiting_patch(waiting, format_time(self._now()))
-        patch["metadata"] = {"uid": uid}  # a new pod may have the same name
+        patch = {**waiting_patch(waiting, format_time(self._now())), "metadata": {"uid": uid}}  # a new pod may have the same name
         self._patches.put(Patch(PODS, about, patch, PatchKind.STRATEGIC, self._pods, uid, waiting.task.job))
 
     async def _write_all(self) -> None:
         while True:
             patch = await self._patches.get()
             try:
-                body = await self._patches.send(patch)
+                task = self._cache.tasks.get(patch.slot)  # a pod that got a node while its patch waited does not wait any more
+                body = None if task is not None and task.node else await self._patches.send(patch)
                 if body is None:
                     self._not_written(patch)
                 if patch.lane is self._groups:

@@ -1,7 +1,7 @@
 """One control plane on which two sides take turns, and what a run on it costs.
 
-While kube-scheduler places pods, our scheduler and controllers are paused; while ours do, kube-scheduler is stopped. The
-simulated nodes serve both. An idle Kueue stays, and so does our admission, which is asked only about objects of ours.
+While kube-scheduler places pods, our services are paused; while ours do, kube-scheduler is stopped. The simulated nodes serve
+both. An idle Kueue stays, and so does our admission, which is asked only about objects of ours.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ LOAD = "peers/object"
 PATIENCE = 900.0
 POLL_SECONDS = 0.05
 REST_SECONDS = 5.0  # what is written after the last pod belongs to the run
-_ADMINISTRATOR = "kubernetes-admin"  # this client
+_SERVING_BOTH = ("nodes", "admission")
+_NOT_COUNTED = ("kubernetes-admin", "pyroclast-nodes")
+"""Whose writes belong to neither side: this client and the kubelets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,8 @@ class Arena:
         server, rival = self.cluster.server, self.cluster.server.plane.scheduler
         with contextlib.ExitStack() as stack:
             if side == THEIRS:
-                stack.enter_context(self.cluster.standing_aside("scheduler", "controllers", "jobflow"))
+                paused = [name for name in self.cluster.pids if name not in _SERVING_BOTH]
+                stack.enter_context(self.cluster.standing_aside(*paused))
             elif rival is not None:
                 server.do(rival.stop())
                 stack.callback(lambda: server.do(rival.start()))
@@ -218,12 +221,12 @@ class Arena:
         return {name: cpu_seconds(pid) for name, pid in self._pids().items()}
 
     def _writes(self, earlier: int) -> Counter[str]:
-        """Of all but this client, in the events after the first `earlier`; renewals of Leases are not counted."""
+        """Of the programs of both sides, in the events after the first `earlier`; renewals of Leases are not counted."""
         return Counter(
-            event["user"]["username"].rpartition(":")[2]
+            user
             for event in islice(self.cluster.audit.events(), earlier, None)
             if event["verb"] in WRITES
-            and event["user"]["username"] != _ADMINISTRATOR
+            and (user := event["user"]["username"].rpartition(":")[2]) not in _NOT_COUNTED
             and event.get("objectRef", {}).get("resource") != "leases"
         )
 
