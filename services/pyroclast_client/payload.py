@@ -119,7 +119,7 @@ class Payload:
 
 
 def packed(
-    function: Callable[..., Any],
+    function: Callable[..., Any] | None,
     arguments: Sequence[Arguments],
     *,
     name: str,
