@@ -157,7 +157,7 @@ def test_cloudpickle_is_loaded_only_for_what_pickle_cannot_move(tmp_path):
     class Local:
         number = 3
 
-    assert read(run(tmp_path, lambda: Local())[0]).value.number == 3
+    assert read(run(tmp_path, Local)[0]).value.number == 3
     assert read(run(tmp_path, eval, ("type('T', (), {'number': 4})",))[0]).value.number == 4
 
 
