@@ -29,6 +29,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--place-before-pods", action="store_true", help="have the end-to-end tests place gangs before their pods exist"
     )
+    parser.addoption(
+        "--one-pod-without-group", action="store_true", help="have the end-to-end tests run Jobs of one pod without PodGroups"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -10,7 +10,12 @@ import yaml
 
 from pyroclast.rules.policies import mutating_manifests, validating_manifests
 from pyroclast.rules.policies.page import coverage_page
-from pyroclast.rules.policies.switched import commands_manifests, scheduler_manifests, seats_manifests
+from pyroclast.rules.policies.switched import (
+    commands_manifests,
+    described_groups_manifests,
+    scheduler_manifests,
+    seats_manifests,
+)
 
 SCHEDULER = '{{ default "volcano" .Values.custom.scheduler_name }}'
 SCHEDULERS = '{{ include "pyroclast.schedulers" . }}'
@@ -48,6 +53,7 @@ def files() -> dict[str, str]:
     defaults = mutating_manifests(scheduler=SCHEDULER, exempt=exempt, namespace=NAMESPACE, version="VERSION")
     seats = seats_manifests(namespace=NAMESPACE, release=RELEASE)
     commands = commands_manifests(namespace=NAMESPACE, release=RELEASE)
+    described = described_groups_manifests(namespace=NAMESPACE, release=RELEASE)
     schedulers = scheduler_manifests(exempt=exempt, version="VERSION")
     return {
         "charts/pyroclast/templates/policies.yaml": "\n".join(
@@ -55,6 +61,7 @@ def files() -> dict[str, str]:
         ),
         "charts/pyroclast/templates/seats-policy.yaml": "\n".join([NOTE, _switched("place_before_pods", seats), ""]),
         "charts/pyroclast/templates/commands-policy.yaml": "\n".join([NOTE, _if(WITH_POLICIES, commands), ""]),
+        "charts/pyroclast/templates/described-groups-policy.yaml": "\n".join([NOTE, _if(WITH_POLICIES, described), ""]),
         "charts/pyroclast/templates/namespace-scheduler-policy.yaml": "\n".join(
             [NOTE, _switched("namespace_scheduler_enable", schedulers), ""]
         ),

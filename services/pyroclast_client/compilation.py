@@ -70,7 +70,7 @@ def requirements_of(options: TaskOptions) -> str:
 
 
 def compiled(
-    function: Callable[..., Any] | None,
+    function: Callable[..., Any],
     arguments: Sequence[Arguments],
     options: TaskOptions,
     surroundings: Surroundings,

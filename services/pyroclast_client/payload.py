@@ -119,7 +119,7 @@ class Payload:
 
 
 def packed(
-    function: Callable[..., Any] | None,
+    function: Callable[..., Any],
     arguments: Sequence[Arguments],
     *,
     name: str,

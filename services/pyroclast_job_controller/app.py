@@ -191,6 +191,9 @@ def _jobs(service: Service, settings: ControllerSettings, shared: Shared) -> lis
     actions = JobActions(shared, pods, plugins, seats=seats, admission=_group_admission(settings, shared), natives=natives)
     targets = Targets(JOBS, shared.caches.jobs, Job, lambda job: job.status.last_command, queue.add)
     orders = Orders(shared, targets, commands)
+    may_lack_group = settings.one_pod_without_group and not settings.publish_native_groups
+    if may_lack_group:
+        shared.caches.watch(shared.caches.namespaces)
     patience = settings.give_up_lost_pods_after.total_seconds()
     jobs = JobController(
         shared,
@@ -201,6 +204,7 @@ def _jobs(service: Service, settings: ControllerSettings, shared: Shared) -> lis
         most_requeues=settings.max_requeue_num,
         lost_nodes=LostNodes(shared.client, shared.caches.pods, patience) if patience else None,
         own_schedulers=settings.scheduler_name,
+        may_lack_group=may_lack_group,
     )
     watch = JobWatch(shared, queue, memories, partial(service.watch, is_needed=False))
     given = CommandController(shared, targets, orders, commands)

@@ -11,7 +11,8 @@ import structlog
 
 from pyroclast.api import keys
 from pyroclast.api.enums import Action, PodGroupPhase, QueueState
-from pyroclast.api.records import Command, PodGroup, Queue, reading
+from pyroclast.api.pod_groups_on_pods import group_of
+from pyroclast.api.records import Command, Pod, PodGroup, Queue, reading
 from pyroclast.api.types import QUEUES, Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.events.correlator import Reference
@@ -57,6 +58,7 @@ class QueueController:
         shared.shards.on_give(self._forget)
         shared.caches.queues.informer.on_change(self._changed)
         shared.caches.groups.informer.on_change(self._group)
+        shared.caches.pods.informer.on_change(self._pod)
 
     def enqueue_all(self) -> None:
         """Enqueue every Queue of this replica's shards, after the replica became their leader."""
@@ -247,6 +249,11 @@ class QueueController:
             return
         for name in {group.spec.queue for group in (old, new) if group}:
             self._queue.add(Key("", name))
+
+    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        """Count the group of a Job without a PodGroup, which its pod describes."""
+        if any(each is not None and keys.POD_GROUP in each.metadata.annotations for each in (old, new)):
+            self._group(*(None if each is None else group_of(each) for each in (old, new)))
 
     def _record(self, queue: Queue, type_: str, reason: str, message: str) -> None:
         self._recorder.event(Reference.of(queue, QUEUES), type_, reason, message)

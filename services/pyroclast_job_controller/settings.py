@@ -48,6 +48,10 @@ class ControllerSettings(JobCreatorSettings):
         default=False,
         description="let the scheduler place simple gangs before their pods exist; the scheduler needs the same flag",
     )
+    one_pod_without_group: bool = Field(
+        default=False,
+        description="create no PodGroup for a Job of one pod: the pod describes its group",
+    )
     publish_native_groups: bool = Field(
         default=False,
         description="also show the gang of each new Job as a PodGroup of scheduling.k8s.io, if the cluster serves that kind",

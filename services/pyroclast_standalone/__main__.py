@@ -247,6 +247,7 @@ def _plane_options(options: argparse.Namespace) -> control_plane.Options:
         options.publish_native_groups,
         is_machine,
         options.multi_user,
+        options.one_pod_without_group,
     )
 
 
@@ -315,6 +316,9 @@ def _flags_of_up(up: argparse.ArgumentParser) -> None:
     )
     up.add_argument(
         "--place-before-pods", action="store_true", help="place simple gangs before their pods exist: one write for each pod"
+    )
+    up.add_argument(
+        "--one-pod-without-group", action="store_true", help="create no PodGroup for a Job of one pod: at most four writes for it"
     )
     up.add_argument(
         "--publish-native-groups",

@@ -43,6 +43,7 @@ class Options:
         port: the port of the embedded API server, 0 for any.
         place_before_pods: whether gangs are placed before their pods exist.
         publish_native_groups: whether gangs of Jobs are also shown as native PodGroups.
+        one_pod_without_group: whether Jobs of one pod get no PodGroup.
         machine: whether the only node is this machine, with its true size.
         multi_user: whether users of this machine are users of the cluster, whose pods run under their accounts.
     """
@@ -59,6 +60,7 @@ class Options:
     publish_native_groups: bool = False
     machine: bool = False
     multi_user: bool = False
+    one_pod_without_group: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +243,7 @@ def _services(  # noqa: PLR0917 - the addresses of the services
     discovery = ("--controller-configmap", f"{release}-controller-configmap")
     seats = ("--place-before-pods",) if options.place_before_pods else ()
     published = ("--publish-native-groups",) if options.publish_native_groups else ()
+    alone = ("--one-pod-without-group",) if options.one_pod_without_group else ()
     checked = installation.in_process_webhooks
     # one user, who may do everything: a Job may try out another scheduler
     placed = () if PLACEMENT_VARIABLE in os.environ or options.multi_user else ("--allow-job-placement",)
@@ -256,6 +259,7 @@ def _services(  # noqa: PLR0917 - the addresses of the services
                 *discovery,
                 *seats,
                 *published,
+                *alone,
                 *checked("pyroclast_job_controller"),
                 *lease,
                 *_wait_for("vc-controller-manager"),

@@ -1,7 +1,7 @@
 """How many pods per second the whole system starts, as a share of what a client without any logic reaches in the same run.
 
     python -m tests.bench.throughput [--control-plane real|embedded] [--nodes 500] [--jobs 10] [--pods 100] [--rounds 1]
-        [--place-before-pods] [--silent-nodes]
+        [--place-before-pods] [--one-pod-without-group] [--silent-nodes]
 
 The client without logic creates the pods and binds them, nothing else. All services run on the same machine in both parts. In
 each further round as many Jobs come once those before are deleted. With `--silent-nodes` nobody plays the kubelets, which write
@@ -43,8 +43,9 @@ REST_SECONDS = 90.0
 
 def main() -> None:
     options = _options()
-    if options.place_before_pods:
-        FLAGS.append("--place-before-pods")
+    FLAGS.extend(
+        f"--{each.replace('_', '-')}" for each in ("place_before_pods", "one_pod_without_group") if getattr(options, each)
+    )
     with (
         tempfile.TemporaryDirectory() as folder,
         running(options.control_plane, Path(folder), nodes=options.nodes) as cluster,
@@ -61,6 +62,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pods", type=int, default=100, help="of each Job")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--place-before-pods", action="store_true", help="gangs are placed before their pods exist")
+    parser.add_argument("--one-pod-without-group", action="store_true", help="Jobs of one pod get no PodGroup")
     parser.add_argument("--silent-nodes", action="store_true", help="nobody writes that pods run")
     return parser.parse_args()
 
@@ -73,7 +75,7 @@ async def _measure(cluster: Cluster, options: argparse.Namespace) -> None:
         used = cpu_of_all(cluster)
         plain = await _without_logic(client, count)
         used_plain = used_since(used, cpu_of_all(cluster))
-        await delete_all(client, "plain")
+        await _delete_all(client, "plain")
         print(f"{options.jobs} x {options.pods} pods, {options.nodes} nodes, {cluster.control_plane} control plane")
         print(f"  client without logic  {count / plain:8.0f} pods/s")
         for _ in range(options.rounds):
@@ -161,10 +163,10 @@ async def _delete_jobs(client: Client) -> None:
     jobs = [Key("jobs", job["metadata"]["name"]) for job in (await client.list(JOBS, "jobs"))[0]]
     await each(jobs, lambda key: client.delete(JOBS, key))
     while (await client.list(PODS, "jobs"))[0]:
-        await delete_all(client, "jobs")
+        await _delete_all(client, "jobs")
 
 
-async def delete_all(client: Client, namespace: str) -> None:
+async def _delete_all(client: Client, namespace: str) -> None:
     keys = [Key(namespace, pod["metadata"]["name"]) for pod in (await client.list(PODS, namespace))[0]]
 
     async def delete(key: Key) -> None:

@@ -22,8 +22,7 @@ AUDIT = pytest.StashKey[Audit]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--place-before-pods"):
-        FLAGS.append("--place-before-pods")
+    FLAGS.extend(each for each in ("--place-before-pods", "--one-pod-without-group") if config.getoption(each))
 
 
 @pytest.fixture(scope="session")

@@ -111,6 +111,9 @@ SEATS: Final = "pyroclast.dev/seats"
 PLACEMENT: Final = "pyroclast.dev/placement"
 CREATED_ON_NODE: Final = "pyroclast.dev/created-on-node"  # of a pod: its node was set by its creator, because of a placement
 
+# Pods of Jobs without a PodGroup: what the PodGroup would contain, as JSON; as a label, "none"
+POD_GROUP: Final = "pyroclast.dev/pod-group"
+
 # PodGroups of Jobs: the name of the native PodGroup that shows the same gang
 NATIVE_GROUP: Final = "pyroclast.dev/native-group"
 

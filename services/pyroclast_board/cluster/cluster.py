@@ -10,7 +10,8 @@ import msgspec
 import structlog
 
 from pyroclast.api import keys
-from pyroclast.api.records import HyperNode
+from pyroclast.api.pod_groups_on_pods import group_of
+from pyroclast.api.records import HyperNode, Pod
 from pyroclast.api.schedulers import Schedulers, schedulers_of
 from pyroclast.api.types import HYPER_NODES, JOB_FLOWS, JOBS, LEASES, NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES, Key
 from pyroclast.kube.basics.errors import KubeError
@@ -175,6 +176,9 @@ class Cluster:
         self.pods.on_change(self.crashing.put_pod)
         self.pods.on_change(self.natives.put_pod)
         self.pods.on_change(self.plain.put_pod)
+        self.groups_on_pods: dict[Key, ShownGroup] = {}
+        self._described = Informer(client, PODS, Pod, label_selector=f"{keys.POD_GROUP}=none", field_selector=NOT_ENDED)
+        self._described.on_change(self._put_described)
         self.table.on_row(self._changed)
         for informer in self.informers:
             informer.on_change(self._changed)
@@ -182,7 +186,8 @@ class Cluster:
     @property
     def informers(self) -> tuple[Informer[Any], ...]:
         """The informers of all watched kinds."""
-        return (self.jobs, self.groups, self.pods, self.queues, self.flows, self.nodes, self.hyper_nodes, self._namespaces)
+        own = (self.jobs, self.groups, self.pods, self.queues, self.flows, self.nodes, self.hyper_nodes)
+        return (*own, self._namespaces, self._described)
 
     @property
     def reservations(self) -> Iterable[Reservation]:
@@ -259,6 +264,22 @@ class Cluster:
         if self.table.serve(held) or services != self.services:
             self.services = services
             self.generation += 1
+
+    @property
+    def all_groups(self) -> Iterable[ShownGroup]:
+        """The PodGroups, and the groups that pods of Jobs without a PodGroup describe."""
+        return (*self.groups.values(), *self.groups_on_pods.values())
+
+    def _put_described(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        if pod is None:
+            return
+        group = None if new is None else group_of(new)
+        before, after = self.groups_on_pods.pop(pod.key, None), None
+        if group is not None:
+            after = self.groups_on_pods[pod.key] = msgspec.convert(msgspec.to_builtins(group), ShownGroup)
+        self.table.put_group(before, after)
+        self._put_reservation(before, after)
 
     def _put_reservation(self, old: ShownGroup | None, new: ShownGroup | None) -> None:
         group = new or old

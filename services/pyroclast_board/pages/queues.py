@@ -107,7 +107,7 @@ def queue(cluster: Cluster, templates: Templates, scope: Scope, name: str, said:
     record = cluster.queues.get(Key("", name))
     if record is None:
         return None
-    own = [each for each in cluster.groups.values() if each.spec.queue == name]
+    own = [each for each in cluster.all_groups if each.spec.queue == name]
     waiting = [each for each in own if each.status.phase in WAITING_PHASES]
     at_work = [each for each in own if each.status.phase in RUNNING_PHASES]
     at_work.sort(key=lambda each: each.metadata.creation_timestamp or "")
@@ -197,7 +197,7 @@ def _groups(cluster: Cluster) -> list[dict[str, Any]]:
             "spec": {"queue": each.spec.queue},
             "status": {"phase": each.status.phase},
         }
-        for each in cluster.groups.values()
+        for each in cluster.all_groups
     ]
 
 

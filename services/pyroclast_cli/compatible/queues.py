@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pyroclast.api.enums import Action
-from pyroclast.api.types import POD_GROUPS, QUEUES, Key
+from pyroclast.api.types import QUEUES, Key
 from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.http.waiting_queries import list_groups
 from pyroclast_cli.compatible.commands import issue, required_key
 from pyroclast_cli.flags import Context, Failure, Flag
 from pyroclast_cli.tree import Leaf, original_group
@@ -83,7 +84,7 @@ async def _get(context: Context) -> None:
 
 async def _print_counted(context: Context, queues: Sequence[Mapping[str, Any]], what: str) -> None:
     try:
-        groups, _ = await context.client.list(POD_GROUPS)
+        groups = await list_groups(context.client)
     except KubeError as error:
         raise Failure(f"failed to list {what} with err: {error}") from error
     _print(context, queue_table(queues, groups))

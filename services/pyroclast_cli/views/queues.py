@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from pyroclast.api.types import JOBS, POD_GROUPS, PODS, QUEUES, ResourceType
+from pyroclast.api.types import JOBS, PODS, QUEUES, ResourceType
 from pyroclast.kube.basics.errors import Forbidden
 from pyroclast.kube.http.waiting_queries import read_groups
 from pyroclast.views.limits import limit_rows
@@ -80,7 +80,7 @@ async def _limits(context: Context) -> None:
 
     async def read() -> Table:
         queues, _ = await context.client.list(QUEUES)
-        groups, jobs, pods = [await visible(kind) for kind in (POD_GROUPS, JOBS, PODS)]
+        groups, (jobs, pods) = (await read_groups(context.client, namespace))[0], [await visible(kind) for kind in (JOBS, PODS)]
         rows = limit_rows(queues, groups, jobs, pods, only=only)
         return Table("PersonLimit", LIMIT_COLUMNS, rows, "queue.scheduling.volcano.sh", empty="No queue limits each person")
 

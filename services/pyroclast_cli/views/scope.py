@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pyroclast.api import keys
-from pyroclast.api.types import JOB_FLOWS, JOBS, POD_GROUPS, Key, ResourceType
+from pyroclast.api.types import JOB_FLOWS, JOBS, Key, ResourceType
 from pyroclast.kube.basics.errors import Forbidden, NotFound
 from pyroclast.kube.http.native_groups import kind_served
-from pyroclast.kube.http.waiting_queries import schedulers_at_work
+from pyroclast.kube.http.waiting_queries import list_groups, schedulers_at_work
 from pyroclast.views.groups import own_groups, plain_waiter, queue_of
 from pyroclast.views.jobs import Group, Waiter, groups_by_owner, waiter_of
 from pyroclast_cli.flags import Context, Failure, Flag
@@ -92,7 +92,7 @@ async def views_in(client: Client, namespace: str) -> list[Waiter]:
 
 async def _views_in(client: Client, namespace: str, selector: str) -> tuple[list[Waiter], Sequence[Group]]:
     jobs, _ = await client.list(JOBS, namespace, label_selector=selector)
-    groups, _ = await client.list(POD_GROUPS, namespace)
+    groups = await list_groups(client, namespace)
     by_owner = groups_by_owner(groups)
     at_work = await schedulers_at_work(client)
     return [waiter_of(job, by_owner.get(job["metadata"]["uid"]), at_work) for job in jobs], groups

@@ -10,6 +10,7 @@ import structlog
 
 from pyroclast.api import keys
 from pyroclast.api.enums import JobEventReason
+from pyroclast.api.pod_groups_on_pods import is_described
 from pyroclast.api.records import Job, JobStatus, Meta, PersistentVolumeClaim, PodGroup, reading
 from pyroclast.api.types import JOBS, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, Key
 from pyroclast.kube.basics.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -91,12 +92,10 @@ class JobActions:
             case RemovePlugins():
                 await self._plugins.remove(job, memory)
             case CreateGroup(manifest):
-                published = await self._seats.published(job, dict(manifest), forwarding=preparation.forwards(facts))
-                await self._create_group(job, await self._natives.published(job, published))
+                await self._publish_group(facts, dict(manifest))
                 memory.carried = podgroups.inherited(job)
             case PatchGroup(name, patch):
-                await self._natives.resize(facts.group, dict(patch))
-                await self._patch_group(Key(job.metadata.namespace, name), dict(patch))
+                await self._update_group(facts, Key(job.metadata.namespace, name), dict(patch))
                 memory.carried = podgroups.inherited(job)
             case AskSeats(name):
                 patch = await self._seats.asked(facts, effect, forwarding=preparation.forwards(facts))
@@ -118,6 +117,7 @@ class JobActions:
 
     async def _create_pods(self, facts: JobFacts, memory: JobMemory, effect: CreatePods) -> tuple[Slot, ...]:
         job, forwarding = facts.job, preparation.forwards(facts)
+        group = podgroups.on_pod(job, facts.priorities, facts.additions) if facts.has_no_group else ""
         native = facts.group.metadata.annotations.get(keys.NATIVE_GROUP, "") if facts.group is not None else ""
         if any(slot.node for slot in effect.slots):
             seating = self._seats.seating(facts, memory, self._caches.groups.get)
@@ -127,7 +127,9 @@ class JobActions:
                 )
             seating.memory.seated.update(Slot(slot.task, slot.index) for slot in effect.slots if slot not in left)
         else:  # the scheduler has no node for these seats
-            left = await self._pods.carry_out(job, effect, memory, forwarding=forwarding, native_group=native)
+            left = await self._pods.carry_out(
+                job, effect, memory, forwarding=forwarding, native_group=native, described_group=group
+            )
             memory.seats(facts.group).seated.update(set(effect.slots).difference(left))
         return left
 
@@ -158,6 +160,12 @@ class JobActions:
         version = msgspec.structs.replace(meta, resource_version=answer["metadata"]["resourceVersion"])
         self._caches.jobs.put(msgspec.structs.replace(job, metadata=version, status=status))
 
+    async def _publish_group(self, facts: JobFacts, manifest: dict[str, Any]) -> None:
+        published = await self._seats.published(facts.job, manifest, forwarding=preparation.forwards(facts))
+        await self._create_group(facts.job, await self._natives.published(facts.job, published))
+        for pod in filter(is_described, facts.pods.by_name.values()):  # of a Job that had one pod
+            await self._pods.describe_group(pod.key, None)
+
     async def _create_group(self, job: Job, manifest: dict[str, Any]) -> None:
         key = Key(job.metadata.namespace, manifest["metadata"]["name"])
         try:
@@ -167,6 +175,14 @@ class JobActions:
         except ApiError as error:
             raise explained(error, JobEventReason.POD_GROUP_ERROR, "Failed to create PodGroup, err: ") from error
         self._caches.groups.put(record_of(answer, PodGroup))
+
+    async def _update_group(self, facts: JobFacts, key: Key, patch: dict[str, Any]) -> None:
+        if facts.has_no_group:
+            text = podgroups.on_pod(podgroups.remaining(facts.job, facts.pods), facts.priorities, facts.additions)
+            await self._pods.describe_group(key, text)
+            return
+        await self._natives.resize(facts.group, patch)
+        await self._patch_group(key, patch)
 
     async def _patch_group(self, key: Key, patch: dict[str, Any]) -> None:
         try:

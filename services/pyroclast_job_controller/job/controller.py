@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from pyroclast.api.enums import Action, JobEventReason, JobReason
+from pyroclast.api.enums import Action, JobEventReason, JobPhase, JobReason
 from pyroclast.api.records import Job, JobStatus
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.basics.errors import Conflict, NotFound
@@ -43,6 +43,7 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
 
     `most_requeues`: the number of tries before a refused Job is terminated; -1 for no limit. `lost_nodes`: deletes terminating
     pods of lost nodes; None to wait for such pods. `own_schedulers`: the names of the schedulers that this controller works with.
+    `may_lack_group`: whether Jobs of one pod get no PodGroup.
     """
 
     def __init__(
@@ -56,12 +57,14 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
         most_requeues: int = 15,
         lost_nodes: LostNodes | None = None,
         own_schedulers: Iterable[str] = (),
+        may_lack_group: bool = False,
     ) -> None:
         super().__init__(shared, JOBS, decide, shared.caches.jobs, memories=memories, queue=queue)
         self._lost_nodes, self._orphans = lost_nodes, Orphans(shared)
         self._caches, self._metrics, self._pause = shared.caches, shared.metrics, memories.pause
         self._actions, self._orders, self._most_requeues = actions, orders, most_requeues
         self._schedulers, self._own_schedulers = shared.schedulers, frozenset(own_schedulers)
+        self._may_lack_group = may_lack_group
 
     async def reconcile(self, key: Key) -> None:
         """Reconcile the Job of `key`, and delete orphaned PodGroups of earlier Jobs of this name."""
@@ -122,8 +125,16 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
         self._queue.add_at(key, memory.closed_until)
 
     def _facts(self, record: Job, memory: JobMemory) -> JobFacts:
-        orders, running, own = self._orders.of(record), self._schedulers.current, self._own_schedulers
-        return facts_of(self._caches, record, memory, orders, self._now(), schedulers=running, own_schedulers=own)
+        return facts_of(
+            self._caches,
+            record,
+            memory,
+            self._orders.of(record),
+            self._now(),
+            schedulers=self._schedulers.current,
+            own_schedulers=self._own_schedulers,
+            may_lack_group=self._may_lack_group,
+        )
 
     async def _act(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> Requeue:
         memory.forget(decision.needless)  # before the effects, after which these occurrences may seem to need a response
@@ -165,7 +176,8 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
             memory.quiet_since = None
             return False  # an unchanged status needs no write
         old = facts.job.status
-        if is_quiet(old, status) and (pause := memory.quiet_left()):
+        is_first = old.state.phase is JobPhase.NEW
+        if is_quiet(old, status, has_no_group=facts.has_no_group) and (pause := memory.quiet_left(is_first=is_first)):
             self._queue.add_after(facts.job.key, pause)  # the pods run soon, and one write reports both changes
             return False
         moved = (status.state.phase, status.version, status.retry_count) != (old.state.phase, old.version, old.retry_count)

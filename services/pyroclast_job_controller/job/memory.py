@@ -9,13 +9,14 @@ from functools import partial
 from typing import Final
 from zlib import crc32
 
+from pyroclast.api import keys, pod_groups_on_pods
 from pyroclast.api.enums import BusEvent, JobReason
-from pyroclast.api.records import Command, Job, PodGroup
+from pyroclast.api.records import Command, Job, Pod, PodGroup
 from pyroclast.api.schedulers import Schedulers
 from pyroclast.api.types import Key
 from pyroclast.kube.http.batches import FIRST_BATCH
 from pyroclast.lifecycle.effects import Slot
-from pyroclast.lifecycle.gang import members, seating
+from pyroclast.lifecycle.gang import members, podgroups, seating
 from pyroclast.lifecycle.gang.members import ObservedPods
 from pyroclast.lifecycle.gang.podgroups import Inherited
 from pyroclast.lifecycle.job import after, tracked_pods
@@ -36,6 +37,9 @@ The pause before the next try differs between Jobs, so one of two incomplete gan
 
 _QUIET: Final = 1.5
 """Seconds until most new pods run, if the cluster has room for them."""
+
+_FIRST_QUIET: Final = 5.0
+"""Seconds until nearly all pods run or have a reason to wait, also while many Jobs come at once."""
 
 _SHORTEST_PAUSE: Final = 0.02
 _LONGEST_PAUSE: Final = 1.0
@@ -140,11 +144,14 @@ class JobMemory(Memory):
         self.next_try, self.short_since, self.cause = 0.0, None, None
         self.refused, self.was_refused = "", False
 
-    def quiet_left(self) -> float:
-        """Return the seconds for which a status write that only counts new pods can still wait."""
+    def quiet_left(self, *, is_first: bool) -> float:
+        """Return the seconds for which a status write that only counts new pods can still wait.
+
+        `is_first`: the Job has no status yet, and its only pod exists.
+        """
         now = self.pace.clock()
         self.quiet_since = now if self.quiet_since is None else self.quiet_since
-        return max(0.0, self.quiet_since + _QUIET - now)
+        return max(0.0, self.quiet_since + (_FIRST_QUIET if is_first else _QUIET) - now)
 
     def was_stopped(self, refusal: Blocked, now: float) -> bool:
         """Count a refusal and set the time of the next try.
@@ -218,10 +225,12 @@ def facts_of(
     *,
     schedulers: Schedulers | None = None,
     own_schedulers: frozenset[str] = frozenset(),
+    may_lack_group: bool = False,
 ) -> JobFacts:
     """Return the facts about `job` at `now`. `JobFacts` explains the arguments; `commands`: the pending Commands for the Job.
 
-    A PodGroup whose name is the name of the Job, as in early versions of Volcano, counts only if `job` owns it.
+    A PodGroup whose name is the name of the Job, as in early versions of Volcano, counts only if `job` owns it. `may_lack_group`:
+    whether a Job of one pod gets no PodGroup.
     """
     job, namespace = members.named(job), job.metadata.namespace
     place_of = partial(members.place_of, job.metadata.name)
@@ -230,15 +239,20 @@ def facts_of(
     if group is None:
         legacy = caches.groups.get(Key(namespace, job.metadata.name))
         group = legacy if legacy and members.is_ours(job, legacy.metadata) else None
-    nodes = {pod.spec.node_name for pod in caches.pods.members(job.metadata.uid).values() if pod.spec.node_name}
+    members_of_job = caches.pods.members(job.metadata.uid)
+    has_no_group = group is None and may_lack_group and _lacks_group(caches, job, members_of_job.values())
+    if has_no_group:
+        group = next(filter(None, map(pod_groups_on_pods.group_of, members_of_job.values())), None)
+    nodes = {pod.spec.node_name for pod in members_of_job.values() if pod.spec.node_name}
     silent = {name: node.silent_since for name in nodes if (node := caches.nodes.get(Key("", name))) and node.silent_since}
     claims = (volume.volume_claim_name for volume in job.spec.volumes if volume.volume_claim_name)
     waits = after.is_waiting(job) and not job.status.state.phase.is_finished
     return JobFacts(
         job,
         now,
-        pods=ObservedPods.of(job, caches.pods.members(job.metadata.uid), (*tracked_pods.succeeded(job).items(), *ended)),
+        pods=ObservedPods.of(job, members_of_job, (*tracked_pods.succeeded(job).items(), *ended)),
         group=group,
+        has_no_group=has_no_group,
         queue=caches.queues.get(Key("", job.spec.queue)),
         claims=frozenset(name for name in claims if caches.claims.get(Key(namespace, name))),
         additions=caches.additions.of(namespace),
@@ -253,6 +267,17 @@ def facts_of(
         departed=caches.departed,
         cycle=tuple(after.cycle_of(job, partial(earlier.jobs_of, caches))) if waits else (),
     )
+
+
+def _lacks_group(caches: Caches, job: Job, pods: Iterable[Pod]) -> bool:
+    """Whether `job`, which has no PodGroup, needs none: its pod describes the group, or will do so.
+
+    A queue that forwards Jobs, or a namespace with a queue of its own, needs the PodGroup.
+    """
+    queue, namespace = caches.queues.get(Key("", job.spec.queue)), caches.namespaces.get(Key("", job.metadata.namespace))
+    is_elsewhere = queue is not None and bool(queue.spec.extend_clusters)
+    is_moved = namespace is not None and keys.SCHEDULING_QUEUE_NAME in namespace.metadata.annotations
+    return not (podgroups.needs_object(job) or is_elsewhere or is_moved) and all(map(pod_groups_on_pods.is_described, pods))
 
 
 def _order_of(command: Command) -> RequestedAction:

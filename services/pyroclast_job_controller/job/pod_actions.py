@@ -88,6 +88,7 @@ class PodActions:
         forwarding: bool,
         seating: Seating | None = None,
         native_group: str = "",
+        described_group: str = "",
     ) -> tuple[Slot, ...]:
         """Carry out `effect`, and return the slots whose pods are left for a later turn of the Job.
 
@@ -95,11 +96,14 @@ class PodActions:
 
         `forwarding`: whether the queue forwards its Jobs to other clusters. `seating`: the seats on which pods are created
         directly; None without seats. `native_group`: the name of the native PodGroup of the gang; empty when there is none.
+        `described_group`: what the missing PodGroup of a gang of one pod would contain; empty when there is a PodGroup.
         """
         match effect:
             case CreatePods():
                 native = {"podGroupName": native_group} if native_group else None
-                return await self._create_all(job, effect, memory, seating, native, forwarding=forwarding)
+                return await self._create_all(
+                    job, effect, memory, seating, native, forwarding=forwarding, described_group=described_group
+                )
             case MarkPods():
                 await self._mark_all(job, effect)
             case DeletePods():
@@ -115,6 +119,7 @@ class PodActions:
         native: dict[str, str] | None,
         *,
         forwarding: bool,
+        described_group: str,
     ) -> tuple[Slot, ...]:
         tasks = {task.name: task for task in job.spec.tasks}
         try:
@@ -130,7 +135,7 @@ class PodActions:
                 left.append(slot)
                 return
             task = tasks[slot.task]
-            manifest = pods.build(job, task, slot.index, forwarding=forwarding)
+            manifest = pods.build(job, task, slot.index, forwarding=forwarding, described_group=described_group)
             try:
                 manifest = adapted(plugins, job, task, slot.index, manifest)
             except PluginError as error:
@@ -181,6 +186,14 @@ class PodActions:
                 self._gets_on(job.key)
 
         self._raise(await at_once(effect.victims, mark), JobEventReason.FAILED_DELETE, "Error deleting pods")
+
+    async def describe_group(self, key: Key, text: str | None) -> None:
+        """Write on a pod, if it exists, what its missing PodGroup would contain; None when there is a PodGroup now."""
+        patch = {"metadata": {"annotations": {keys.POD_GROUP: text}, "labels": {keys.POD_GROUP: "none" if text else None}}}
+        try:
+            self._recent.put(_pod(await self._client.patch(PODS, key, patch, PatchKind.MERGE)))
+        except NotFound:
+            log.debug("pod.gone", pod=str(key))
 
     async def _mark(self, key: Key, uid: str) -> None:
         """Mark a pod, if it exists.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pyroclast.api import keys
 from pyroclast.api.enums import AfterKind, JobPhase, PodGroupPhase
 from pyroclast.api.records import Job, NodeHealth, PersistentVolumeClaim, Pod, PodGroup, Queue
 from pyroclast.api.types import JOBS, Key
@@ -152,7 +153,8 @@ def pod_changed(old: Pod, new: Pod) -> bool:
 def _pod_facts(pod: Pod) -> tuple[object, ...]:
     meta, status = pod.metadata, pod.status
     containers = status.container_statuses, status.init_container_statuses
-    return status.phase, meta.uid, meta.deletion_timestamp, containers, meta.annotations, meta.labels, meta.owner_references
+    said = pod.spec.node_name or status.conditions if keys.POD_GROUP in meta.annotations else ()  # what a PodGroup would say
+    return status.phase, meta.uid, meta.deletion_timestamp, containers, meta.annotations, meta.labels, meta.owner_references, said
 
 
 def group_changed(old: PodGroup, new: PodGroup) -> bool:

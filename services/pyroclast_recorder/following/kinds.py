@@ -46,6 +46,7 @@ from pyroclast_recorder.following.sinks import (
     job_rows,
     native_rows,
     pod_rows,
+    with_groups,
 )
 from pyroclast_recorder.following.stream import Sink
 from pyroclast_recorder.following.tracing import JobTracer
@@ -81,6 +82,7 @@ def followed_kinds(
     of_jobs, of_groups = (tracer.rows_of, tracer.group_rows) if tracer else (job_rows, group_rows)
     of_flows = tracer.flow_rows if tracer else None
     domains = Domains()
+    of_pods = with_groups(pod_rows(schedulers, domains.of), of_groups)
     found = {
         HYPER_NODES: Followed(HyperNode, domains),
         JOBS: Followed(Job, KindSink(database, takers(JOBS), of_jobs, jobs, on_gap)),
@@ -90,7 +92,7 @@ def followed_kinds(
         CRON_JOBS: Followed(CronJob, OwnerSink(database, takers(CRON_JOBS), "CronJob", on_gap)),
         COMMANDS: Followed(Command, KindSink(database, takers(COMMANDS), command_rows, None, on_gap)),
         HYPER_JOBS: Followed(HyperJob, OwnerSink(database, takers(HYPER_JOBS), "HyperJob", on_gap)),
-        PODS: Followed(Pod, KindSink(database, takers(PODS), pod_rows(schedulers, domains.of), pods, on_gap)),
+        PODS: Followed(Pod, KindSink(database, takers(PODS), of_pods, pods, on_gap)),
     }
     if are_natives_followed:
         natives: KindSink[NativePodGroup] = KindSink(database, takers(NATIVE_POD_GROUPS), native_rows, jobs, on_gap, kind=KIND)

@@ -14,6 +14,7 @@ import structlog
 from sqlalchemy import Table
 
 from pyroclast.api import keys
+from pyroclast.api.pod_groups_on_pods import group_of
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Command, Job
 from pyroclast.api.records.meta import Record
@@ -137,6 +138,17 @@ def pod_rows(schedulers: frozenset[str], domain_of: Callable[[str | None], str |
         if is_ours(pod, schedulers):
             facts = pod_facts(pod, now, is_deleted=is_deleted)
             yield pods, None, {**facts, "domain": domain_of(facts["node"])}
+
+    return rows
+
+
+def with_groups(of_pods: Callable[..., Seen], of_groups: Callable[..., Seen]) -> Callable[..., Seen]:
+    """Return a function that makes the rows of a pod, and those of the group that it describes if its Job has no PodGroup."""
+
+    def rows(pod: Pod, now: int, *, is_deleted: bool) -> Seen:
+        yield from of_pods(pod, now, is_deleted=is_deleted)
+        if (group := group_of(pod)) is not None:
+            yield from of_groups(group, now, is_deleted=is_deleted)
 
     return rows
 

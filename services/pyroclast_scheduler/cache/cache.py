@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from pyroclast.api import records
+from pyroclast.api.keys import POD_GROUP
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import NODES, PODS, QUEUES, Key
-from pyroclast.lifecycle.gang.groups import volcano_group
+from pyroclast.lifecycle.gang.groups import pod_group, volcano_group
 from pyroclast_scheduler.cache.assumptions import Assumptions, Holds
 from pyroclast_scheduler.cache.changes import Changes, alike, same_queue
 from pyroclast_scheduler.cache.groups import Groups
@@ -32,7 +33,7 @@ from pyroclast_scheduler.model.queues import QueueFacts, limited_by
 from pyroclast_scheduler.model.reservations import KeptPlace, Reservation
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.snapshot import Snapshot
-from pyroclast_scheduler.model.tasks import TaskStatus, task_of
+from pyroclast_scheduler.model.tasks import TaskStatus, group_of, task_of
 
 _PART = 250  # jobs whose facts are calculated, or that are woken, in one step of 2 ms
 
@@ -134,6 +135,7 @@ class Cache:
             if new is None:
                 self.seats.pod(old, is_there=False)
             self._changed()
+        self._read_group(old, new)
         self.jobs.count_strangers(old, new)
         if new is not None and (new.spec.scheduler_name in self._names or new.spec.node_name) and self._set_pod(new):
             self._changed()
@@ -158,6 +160,9 @@ class Cache:
     def group_changed(self, old: records.PodGroup | None, new: records.PodGroup | None) -> None:
         """Handle that a PodGroup was created, changed or deleted."""
         self.groups.changed(*(None if record is None else volcano_group(record) for record in (old, new)))
+        if old is not None and new is None:
+            for task in self.groups.tasks_of(str(old.key)):
+                self._read_group(None, task.pod)
 
     def queue_changed(self, old: records.Queue | None, new: records.Queue | None) -> None:
         """Handle that a queue was created, changed or deleted."""
@@ -377,6 +382,15 @@ class Cache:
     def _lose_node(self, name: str) -> None:
         """Remove a node. Gangs with members that the kubelet had not accepted may be incomplete now."""
         self.jobs.retry({task.job for task in self.nodes.remove_node(name) if task.status is TaskStatus.BOUND})
+
+    def _read_group(self, old: records.Pod | None, new: records.Pod | None) -> None:
+        """Pass on the group that a pod describes, as long as no PodGroup describes it."""
+        pod = new or old
+        if pod is None or POD_GROUP not in pod.metadata.annotations:
+            return
+        known = self.groups.written(group_of(pod))
+        if known is None or known.is_on_pod:
+            self.groups.changed(known, None if new is None else pod_group(new, group_of(new)))
 
     def _set_pod(self, pod: records.Pod) -> bool:
         """Set the task of a pod. Return whether anything changed that sessions examine."""

@@ -69,7 +69,8 @@ class ResourceQuota:
 
 
 def _minimum(job: Job) -> _Amounts:
-    return _amounts(job.facts.group.spec.min_resources or {})
+    group = job.facts.group
+    return {} if group.is_on_pod else _amounts(group.spec.min_resources or {})  # the quota counts a pod that exists
 
 
 def _amounts(resources: Mapping[str, str | int]) -> _Amounts:

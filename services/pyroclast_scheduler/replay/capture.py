@@ -27,7 +27,7 @@ def taken(cache: Cache, configuration: Configuration, ports: Ports) -> State:
         nodes=tuple(node for node in table.records if node is not None),
         queues=tuple(queue.record for queue in cache.queues.values()),
         priorities=tuple(cache.priorities.values()),
-        groups=tuple(volcano_record(group) for entry in stated if (group := entry.current) is not None),
+        groups=tuple(volcano_record(group) for entry in stated if (group := entry.current) is not None and not group.is_on_pod),
         pods=tuple(task.pod for task in cache.tasks.values()),
         objects={record.__name__: tuple(found.values()) for record, found in cache.objects.view().found.items()},
         assumed={uid: (each.kind.value, each.node) for uid, each in cache.assumptions.all() if uid in cache.tasks},
@@ -36,12 +36,17 @@ def taken(cache: Cache, configuration: Configuration, ports: Ports) -> State:
         strangers=_strangers(entries.values()),
         native_groups=tuple(cache.natives.records()),
         composite_groups=tuple(cache.natives.trees.records()),
-        statuses={key: each.believed for key, each in entries.items() if each.source is not None and each.believed is not None},
+        statuses={key: each.believed for key, each in entries.items() if each.believed is not None and _is_in_memory(each)},
         queues_of_jobs=dict(cache.natives.queues.by_job),
         queues_of_namespaces=dict(cache.natives.queues.by_namespace),
         problems=cache.problems,
         undecodable_nodes={key.name: why for key, why in cache.undecodable_nodes.items()},
     )
+
+
+def _is_in_memory(entry: Entry) -> bool:
+    """Whether no object has the status of the group."""
+    return entry.source is not None or (entry.group is not None and entry.group.is_on_pod)
 
 
 def _strangers(entries: Iterable[Entry]) -> dict[str, dict[str, str]]:

@@ -37,6 +37,7 @@ from pyroclast_scheduler.shell.patches import (
     group_patch,
     queue_patch,
     reason_class,
+    said_on_pod,
     said_waiting,
     waiting_class,
     waiting_patch,
@@ -47,6 +48,7 @@ log = structlog.get_logger()
 
 WORKERS: Final = 8  # fewer than the workers of the binder, so that binds have priority
 _COUNT_SECONDS: Final = 0.3  # the members of a gang start one after another
+_OF_PODS: Final = frozenset({"Scheduled", "Unschedulable"})  # Events of groups that the pods get in other words
 _NATIVE_SECONDS: Final = 5.0  # between two writes of the conditions of one PodGroup of the Kubernetes API
 
 
@@ -180,7 +182,9 @@ class Writer:
             group = self._cache.groups.current(key)
             if group is None:
                 continue
-            if not group.keeps_phase:
+            if group.is_on_pod:
+                self._cache.groups.believe(key, status)  # the conditions of the pod tell what the session decided
+            elif not group.keeps_phase:
                 is_again = status.phase is PodGroupPhase.RUNNING and group.status.phase is not PodGroupPhase.RUNNING
                 self._cache.groups.believe(key, status)
                 self._wish_natives(key, now, is_again=is_again)
@@ -200,7 +204,10 @@ class Writer:
         bare = {
             key
             for key in outcome.bare
-            if (group := self._cache.groups.current(key)) and group.keeps_phase and self._bare.get(key) != group.metadata.uid
+            if (group := self._cache.groups.current(key))
+            and group.keeps_phase
+            and not group.is_on_pod
+            and self._bare.get(key) != group.metadata.uid
         }
         for key in bare:
             self._groups.wish(key, GroupStatus(), now, hold=HOLD_SECONDS, mark="bare")
@@ -287,7 +294,7 @@ class Writer:
 
     def _record(self, slot: tuple[str, str], note: Note) -> None:
         group = self._cache.groups.current(note.job)
-        if group is not None:
+        if group is not None and not (group.is_on_pod and note.reason in _OF_PODS):
             self._noted[slot] = reason_class(note.reason, note.message)
             self._recorder.event(Reference.of(group, group.kind), note.kind, note.reason, note.message)
 
@@ -318,15 +325,22 @@ class Writer:
 
     def _send_annotation(self, key: str, _: None) -> None:
         group = self._cache.groups.written(key)
-        if group is not None and (text := self._waiting(group)) != said_of(group):
+        if group is not None and (text := self._waiting(group)) != said_of(group) and (text or not group.is_on_pod):
             self._annotate(keys.WAITING, self._annotations, key, text)
 
     def _annotate(self, annotation: str, lane: Debounce[Any, Any], key: str, text: str) -> None:
         group = self._cache.groups.current(key)
-        if group is not None:
+        if group is not None and group.is_on_pod:
+            self._say_on_pod(group, annotation, lane, text)
+        elif group is not None:
             about = Reference.of(group, POD_GROUPS)
             metadata = {"uid": about.uid, "annotations": {annotation: text or None}}
             self._patches.put(Patch(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, lane, key))
+
+    def _say_on_pod(self, group: Group, annotation: str, lane: Debounce[Any, Any], text: str) -> None:
+        about, said = Reference.of(group, PODS), said_on_pod(annotation, text, format_time(self._now()))
+        body = {"metadata": {"uid": about.uid}, "status": {"conditions": [said]}}
+        self._patches.put(Patch(PODS, about, body, PatchKind.STRATEGIC, lane, group.key))
 
     def evicted(self, task: TaskFacts, whom: str = "") -> None:
         """Plan the condition of each group that is evicted as a whole with `task`, if its object has such a condition.
@@ -384,15 +398,18 @@ class Writer:
         self._conditions[uid] = waiting_class(waiting)
         about = Reference.of(waiting.task.pod, PODS)
         self._recorder.event(about, "Warning", "FailedScheduling", waiting.message)
-        patch = {**waiting_patch(waiting, format_time(self._now())), "metadata": {"uid": uid}}  # a new pod may have the same name
+        patch = waiting_patch(waiting, format_time(self._now()))
+        group = self._cache.groups.current(waiting.task.job)
+        if group is not None and group.is_on_pod and (text := self._waiting(group)):
+            patch["status"]["conditions"].append(said_on_pod(keys.WAITING, text, format_time(self._now())))
+        patch["metadata"] = {"uid": uid}  # a new pod may have the same name
         self._patches.put(Patch(PODS, about, patch, PatchKind.STRATEGIC, self._pods, uid, waiting.task.job))
 
     async def _write_all(self) -> None:
         while True:
             patch = await self._patches.get()
             try:
-                task = self._cache.tasks.get(patch.slot)  # a pod that got a node while its patch waited does not wait any more
-                body = None if task is not None and task.node else await self._patches.send(patch)
+                body = await self._patches.send(patch)
                 if body is None:
                     self._not_written(patch)
                 if patch.lane is self._groups:

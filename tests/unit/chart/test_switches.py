@@ -85,6 +85,7 @@ SETTINGS = {
     "webhook.url": ("admission", "webhook-url", "https://a.example.org"),
     "basic.admission_port": ("admission", "port", 9443),
     "basic.admission_secret_name": ("admission", "webhook-secret-name", "other"),
+    "custom.one_pod_without_group": ("controller", "one-pod-without-group", True),
     "custom.max_queue_depth": ("admission", "max-queue-depth", 3),
     "custom.max_pods_per_job": ("admission", "max-pods-per-job", 7),
     "custom.allow_job_placement": ("admission", "allow-job-placement", True),

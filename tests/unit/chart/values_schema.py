@@ -49,7 +49,7 @@ RESERVED = {
         runbooks""",
     "controller": f"""{_ELECTION} controllers worker-threads worker-threads-for-gc worker-threads-for-podgroup scheduler-name
         sharding-configmap sharding-configmap-namespace controller-configmap place-before-pods in-process-webhooks
-        publish-native-groups max-pods-per-job allow-job-placement""",
+        one-pod-without-group publish-native-groups max-pods-per-job allow-job-placement""",
     "jobflow": f"{_ELECTION} controllers scheduler-name in-process-webhooks max-pods-per-job allow-job-placement",
     "recorder": f"""{_ELECTION} api-address schedulers database-url keep-pods keep-jobs keep-usage native-workloads
         notifications-file""",

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from pyroclast.api import keys
 from pyroclast.api.schedulers import NOT_OF_NODES, Schedulers, schedulers_of
-from pyroclast.api.types import LEASES, POD_GROUPS, PRIORITY_CLASSES
+from pyroclast.api.types import LEASES, POD_GROUPS, PODS, PRIORITY_CLASSES
 from pyroclast.kube.basics.errors import Forbidden
 
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client  # the caller has loaded this module
 
 Groups = list[dict[str, Any]]
+
+
+async def list_groups(client: Client, namespace: str = "") -> Groups:
+    """Return the PodGroups of `namespace`, or of all without one, and the groups that pods of Jobs without a PodGroup describe.
+
+    A user who may not list pods gets the PodGroups alone.
+    """
+    groups, _ = await client.list(POD_GROUPS, namespace)
+    with suppress(Forbidden):
+        pods, _ = await client.list(PODS, namespace, label_selector=f"{keys.POD_GROUP}=none")
+        if pods:
+            from pyroclast.api.pod_groups_on_pods import groups_in  # noqa: PLC0415 - the records are needed here alone
+
+            groups += groups_in(pods)
+    return groups
 
 
 async def read_groups(client: Client, namespace: str) -> tuple[Groups, bool]:
@@ -22,9 +39,9 @@ async def read_groups(client: Client, namespace: str) -> tuple[Groups, bool]:
     the value of its PriorityClass; to 0 for a user who may not read PriorityClasses.
     """
     try:
-        groups, is_complete = (await client.list(POD_GROUPS))[0], True
+        groups, is_complete = await list_groups(client), True
     except Forbidden:
-        groups, is_complete = (await client.list(POD_GROUPS, namespace))[0] if namespace else [], False
+        groups, is_complete = await list_groups(client, namespace) if namespace else [], False
     try:
         classes, _ = await client.list(PRIORITY_CLASSES)
     except Forbidden:
@@ -38,8 +55,8 @@ async def read_groups(client: Client, namespace: str) -> tuple[Groups, bool]:
 
 
 async def group_of(client: Client, job: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the PodGroup of one Job; None when there is none."""
-    groups, _ = await client.list(POD_GROUPS, job["metadata"]["namespace"])
+    """Return the PodGroup of one Job, or what its pod says instead; None when there is none."""
+    groups = await list_groups(client, job["metadata"]["namespace"])
     uid = job["metadata"]["uid"]
     return next((each for each in groups for owner in each["metadata"].get("ownerReferences") or () if owner["uid"] == uid), None)
 

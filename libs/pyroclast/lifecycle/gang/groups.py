@@ -14,7 +14,8 @@ import msgspec
 
 from pyroclast.api import keys, records
 from pyroclast.api.enums import NativeConditionType
-from pyroclast.api.types import POD_GROUPS, ResourceType
+from pyroclast.api.pod_groups_on_pods import group_of
+from pyroclast.api.types import POD_GROUPS, PODS, ResourceType
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.resources.go_flags import parse_bool
 
@@ -121,7 +122,8 @@ class GroupSpec(msgspec.Struct, frozen=True, kw_only=True):
 class Group(msgspec.Struct, frozen=True, kw_only=True):
     """One group of pods, described by an object of `kind`. Tasks and jobs refer to the group by `key`.
 
-    `keeps_phase`: whether the object has a phase and counts and may be annotated; otherwise the status exists in memory only.
+    `keeps_phase`: whether the object has a phase and counts and may be annotated; otherwise the status exists in memory only. The
+    pod of a Job without a PodGroup has conditions in place of the annotations, and its phase exists in memory only.
     `warning`: describes the pods of the group that are ignored. `said`: the conditions in an object without a phase.
     """
 
@@ -133,6 +135,17 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     keeps_phase: bool = True
     warning: str = ""
     said: tuple[records.NativeCondition, ...] = ()
+
+    @property
+    def is_on_pod(self) -> bool:
+        """Whether the only pod of the group describes the group, as the Job has no PodGroup."""
+        return self.kind is PODS
+
+
+def pod_group(pod: records.Pod, key: str) -> Group | None:
+    """Return the group that a pod of a Job without a PodGroup describes; None for another pod, and when the pod has ended."""
+    record = group_of(pod)
+    return None if record is None else msgspec.structs.replace(volcano_group(record), kind=PODS, key=key)
 
 
 def volcano_group(record: records.PodGroup) -> Group:

@@ -29,7 +29,9 @@ _NOT_STARTED: Final = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE})
 _OWN: Final = frozenset({keys.NATIVE_GROUP, keys.PLACEMENT, keys.SEATS, keys.WAITING, keys.WAITS_FOR_TASK})
 """Annotations by which the controller and the scheduler exchange information on a PodGroup; a Job cannot set them."""
 
-_NOT_CARRIED: Final = _OWN | {keys.JOB_VERSION, keys.RESERVATION, "kubectl.kubernetes.io/last-applied-configuration"}
+_CARRIED: Final = ("annotations", "labels")
+_UNREAD: Final = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
+_NOT_CARRIED: Final = _OWN | _UNREAD | {keys.JOB_VERSION, keys.RESERVATION}
 """Annotations that are not copied from a Job to its existing PodGroup."""
 
 
@@ -113,6 +115,20 @@ def manifest(job: Job, priorities: Mapping[str, int], additions: Additions = NO_
         },
         "spec": spec,
     }
+
+
+def needs_object(job: Job) -> bool:
+    """Whether the gang of `job` needs a PodGroup. For a gang of one pod, the pod can describe the group."""
+    tasks = job.spec.tasks
+    is_one = len(tasks) == 1 and tasks[0].replicas == min_available(job.spec) == 1
+    return not is_one or any(task.array or task.partition_policy or task.depends_on for task in tasks) or bool(_topology(job))
+
+
+def on_pod(job: Job, priorities: Mapping[str, int], additions: Additions = NO_ADDITIONS) -> str:
+    """Return what the PodGroup of `job` would contain, as the text of an annotation of its pod."""
+    made = manifest(job, priorities, additions)
+    meta = {name: {key: value for key, value in made["metadata"][name].items() if key not in _UNREAD} for name in _CARRIED}
+    return msgspec.json.encode({"metadata": meta, "spec": made["spec"]}).decode()
 
 
 def inherited(job: Job) -> Inherited:

@@ -6,7 +6,7 @@ The generated names look random but depend only on the Job, so that after a cras
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -22,11 +22,12 @@ _INHERITED_ANNOTATIONS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME, keys.REVO
 _INHERITED_LABELS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME)
 
 
-def build(job: Job, task: Task, index: int, *, forwarding: bool = False) -> dict[str, Any]:
+def build(job: Job, task: Task, index: int, *, forwarding: bool = False, described_group: str = "") -> dict[str, Any]:
     """Return the manifest of pod `index` of `task`, before the plugins of the Job change it.
 
     Where the Job and the template set the same key of the Volcano API, the value of the Job is used. All other fields of the
     template's spec stay as they are. `forwarding`: whether the queue sends its Jobs to other clusters.
+    `described_group`: what the PodGroup would contain if the Job has none; a template cannot set it.
     """
     template = template_of(task)
     meta = template.get("metadata") or {}
@@ -39,6 +40,7 @@ def build(job: Job, task: Task, index: int, *, forwarding: bool = False) -> dict
     _mount_volumes(job, name, spec)
     (meta.get("annotations") or {}).pop(keys.CREATED_ON_NODE, None)  # only set where the controller has chosen the node
     ending = ends.announced(job)
+    described = {keys.POD_GROUP: described_group} if described_group else {}
     if variables := ends.variables(ending):
         for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
             container["env"] = [*(container.get("env") or ()), *variables]
@@ -48,12 +50,26 @@ def build(job: Job, task: Task, index: int, *, forwarding: bool = False) -> dict
         "metadata": {
             "name": name,
             "namespace": job.metadata.namespace,
-            "labels": {**(meta.get("labels") or {}), **_labels(job, task, index, forwarding=forwarding)},
-            "annotations": {**(meta.get("annotations") or {}), **_annotations(job, task, index, forwarding=forwarding), **ending},
+            "labels": {
+                **_free(meta.get("labels")),
+                **_labels(job, task, index, forwarding=forwarding),
+                **dict.fromkeys(described, "none"),
+            },
+            "annotations": {
+                **_free(meta.get("annotations")),
+                **_annotations(job, task, index, forwarding=forwarding),
+                **ending,
+                **described,
+            },
             "ownerReferences": [controller_reference(JOBS, job.metadata)],
         },
         "spec": spec,
     }
+
+
+def _free(marks: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the labels or annotations of a template without those by which the controller describes a group."""
+    return {key: value for key, value in (marks or {}).items() if key != keys.POD_GROUP}
 
 
 def template_of(task: Task) -> dict[str, Any]:

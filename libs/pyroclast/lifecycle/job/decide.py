@@ -258,7 +258,8 @@ def _synchronise(facts: JobFacts, pending: PendingActions, *, idle: bool, has_ac
         return JobDecision(status=_restarting(facts, reason, message, marked, rejected=rejected))
     counts = _counted(facts)
     held, spec = bool(holds.hold(facts)), arrays.effective(job.spec, facts.pods)
-    change = arrays.end(facts, counts) or following_phase(phase, spec, counts, job.status.retry_count)
+    retries, is_alone = job.status.retry_count, facts.has_no_group
+    change = arrays.end(facts, counts) or following_phase(phase, spec, counts, retries, may_run_at_first=is_alone)
     if change is None or (held and phase is JobPhase.PENDING):
         change = holds.failure(facts)
     is_open = not held and change is None and phase in (JobPhase.PENDING, JobPhase.RUNNING)
@@ -340,7 +341,8 @@ def _wanted(facts: JobFacts, *, blocked: bool) -> tuple[Effect, ...]:
     awaited = preparation.examine(job, facts.claims).awaited
     following = plan.plan(job, facts.pods)
     following = dataclasses.replace(following, stale=_distinct(following.stale, arrays.superfluous(facts)))
-    if blocked or awaited or not podgroups.is_admitted(facts.group) or seating.awaits_placement(facts.group):
+    is_admitted = facts.has_no_group or podgroups.is_admitted(facts.group)
+    if blocked or awaited or not is_admitted or seating.awaits_placement(facts.group):
         return tuple(dataclasses.replace(following, missing=()).effects())
     found = seating.seated(job, facts.group, facts.pods, following.missing, remembered.seated)
     needed = len(following.missing) - following.elastic
@@ -377,6 +379,8 @@ def _synchronised(
         controlled_resources=resources,
         observed_generation=generation,
     )
+    if change and last.state.phase is JobPhase.NEW and change.to is JobPhase.RUNNING:
+        following = status.synchronised(status.entering(following, JobPhase.PENDING, "", ""), facts.now)
     if change:
         following = status.entering(following, change.to, change.reason or "", change.message)
     following = waits.explained(facts, holds.with_after(facts, following), due, cut_off)
@@ -410,7 +414,7 @@ def _release(facts: JobFacts, *, idle: bool) -> JobDecision:
     effects: list[Effect] = []
     if going := _distinct(plan.release(facts.pods, Keep.FINISHED), arrays.superfluous(facts)):
         effects.append(DeletePods(plan.victims_of(going)))
-    if facts.group is not None and not facts.group.metadata.is_terminating:
+    if facts.group is not None and not (facts.has_no_group or facts.group.metadata.is_terminating):
         effects.append(DeleteGroup(facts.group.metadata.name, facts.group.metadata.uid))
     marks = {key for key in last.controlled_resources if key.startswith(status.PLUGIN_MARK)}
     if marks and not facts.memory.removed:

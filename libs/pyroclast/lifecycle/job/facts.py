@@ -75,6 +75,8 @@ class JobFacts:
     """Seconds since the epoch."""
     pods: ObservedPods = field(default_factory=ObservedPods)
     group: PodGroup | None = None
+    has_no_group: bool = False
+    """Whether the Job gets no PodGroup, as its only pod describes the group; `group` is then read from the pod, if it exists."""
     queue: Queue | None = None
     claims: frozenset[str] = frozenset()
     """Names of existing PersistentVolumeClaims in the namespace of the Job, at least of the claims that the Job names."""

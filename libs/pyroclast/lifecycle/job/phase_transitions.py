@@ -96,7 +96,7 @@ MOVES: Final[Mapping[JobPhase, Mapping[str, Move]]] = {
 }
 
 PROGRESS: Final[Mapping[JobPhase, tuple[JobPhase, ...]]] = {
-    JobPhase.NEW: (JobPhase.PENDING,),
+    JobPhase.NEW: (JobPhase.PENDING, JobPhase.RUNNING),
     JobPhase.PENDING: (JobPhase.RUNNING, JobPhase.FAILED),
     JobPhase.RUNNING: (JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.PENDING),
     JobPhase.RESTARTING: (JobPhase.PENDING, JobPhase.FAILED),
@@ -149,11 +149,16 @@ class Change:
     message: str
 
 
-def following_phase(phase: JobPhase, spec: JobSpec, counts: Counts, retries: int) -> Change | None:
-    """Return the change of phase that follows from `counts`; None when the phase stays. `retries` is `status.retryCount`."""
+def following_phase(
+    phase: JobPhase, spec: JobSpec, counts: Counts, retries: int, *, may_run_at_first: bool = False
+) -> Change | None:
+    """Return the change of phase that follows from `counts`; None when the phase stays.
+
+    `retries` is `status.retryCount`. `may_run_at_first`: whether the pods may run before the first write of the status.
+    """
     match phase:
         case JobPhase.NEW:
-            return Change(JobPhase.PENDING, None, "")
+            return (_pending(spec, counts) if may_run_at_first else None) or Change(JobPhase.PENDING, None, "")
         case JobPhase.PENDING:
             return _pending(spec, counts)
         case JobPhase.RUNNING:

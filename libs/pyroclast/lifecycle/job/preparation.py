@@ -93,8 +93,11 @@ def _group(facts: JobFacts) -> Iterator[Effect]:
     if group is not None and group.metadata.is_terminating:
         return  # the name becomes free after the deletion, which the watch reports
     if group is not None and podgroups.is_stale(job, group, facts.pods):
-        yield DeleteGroup(group.metadata.name, group.metadata.uid)
+        if not facts.has_no_group:
+            yield DeleteGroup(group.metadata.name, group.metadata.uid)
         group = None
+    if group is None and facts.has_no_group:
+        return  # it comes with the pod
     if group is None:
         yield CreateGroup(podgroups.manifest(job, facts.priorities, facts.additions))
         return

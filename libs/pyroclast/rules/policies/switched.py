@@ -1,4 +1,4 @@
-"""Policies that the chart switches on by themselves: for Commands, for placements, and for the scheduler of a namespace.
+"""Policies that the chart switches on by themselves: for Commands, placements, groups on pods, and the scheduler of a namespace.
 
 A Command needs the right to update its target, and bears no mark of another authorization. The API server evaluates this also
 while the admission service is away, so no user can write the mark that the controllers trust. Only the controllers and the
@@ -96,6 +96,40 @@ def seats_manifests(*, namespace: str, release: str) -> list[dict[str, Any]]:
         "validations": [{"expression": "false", "message": _MESSAGE, "reason": "Forbidden"}],
     }
     return with_binding("ValidatingAdmissionPolicy", f"{release}-seats", policy)
+
+
+_GROUP_ON_POD: Final = f"metadata.?{{0}}[?'{keys.POD_GROUP}']"
+_DESCRIBED: Final = " || ".join(
+    f"(request.operation == 'CREATE' ? object.{field}.hasValue() : object.{field} != oldObject.{field})"
+    for field in (_GROUP_ON_POD.format("annotations"), _GROUP_ON_POD.format("labels"))
+)
+
+
+def described_groups_manifests(*, namespace: str, release: str) -> list[dict[str, Any]]:
+    """Return the policy and its binding: only the job controller in `namespace` writes on a pod what its PodGroup would contain.
+
+    The API server only evaluates it for pods with the label, without which the annotation means nothing.
+    """
+    controllers = f"'system:serviceaccount:{namespace}:{release}-controllers'"
+    policy = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [rule_for(PODS, ("CREATE", "UPDATE"), PODS.version)],
+            "objectSelector": {"matchExpressions": [{"key": keys.POD_GROUP, "operator": "Exists"}]},
+        },
+        "matchConditions": [
+            {"name": "not-ours", "expression": f"request.userInfo.username != {controllers}"},
+            {"name": "changed", "expression": _DESCRIBED},
+        ],
+        "validations": [
+            {
+                "expression": "false",
+                "message": f"metadata.annotations[{keys.POD_GROUP}]: Forbidden: the job controller writes it; leave it as it is",
+                "reason": "Forbidden",
+            }
+        ],
+    }
+    return with_binding("ValidatingAdmissionPolicy", f"{release}-described-groups", policy)
 
 
 _NAME: Final = "pyroclast-namespace-scheduler"
