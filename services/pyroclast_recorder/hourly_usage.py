@@ -50,7 +50,8 @@ def held(pod: Row) -> Held | None:
 
     The end that the node reports is limited to an interval by the clock of the API server. The interval begins when the pod was
     bound or last seen running, and ends when the recorder saw the end of the pod. Without a reported end, the middle of the
-    interval is used.
+    interval is used. A node that reports a start before the binding has a clock that is behind by at least this time, which is
+    added to the end.
     """
     begin, high = pod["bound"], pod["released_high"]
     if begin is None:
@@ -60,7 +61,8 @@ def held(pod: Row) -> Held | None:
     high = max(high, begin)
     low = min(max(pod["released_low"] or begin, begin), high)
     if pod["finished"] is not None:
-        return Held(begin, min(max(pod["finished"], low), high))
+        behind = max(0, begin - (pod.get("started") or begin))
+        return Held(begin, min(max(pod["finished"] + behind, low), high))
     return Held(begin, (low + high) // 2, -(-(high - low) // 2))
 
 

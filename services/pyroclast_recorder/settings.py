@@ -42,8 +42,7 @@ class RecorderSettings(LeaderElectionSettings):
     )
 
     past_usage_half_life: Duration = Field(
-        timedelta(),
-        description="half-life of the past usage that is written to queues for fair shares; 0 writes nothing",
+        timedelta(), description="half-life of the past usage that is written to queues for fair shares; 0 writes nothing"
     )
     prometheus_url: str = Field(
         "", description="Prometheus from which the use of the pods of ended Jobs is read; empty: read from metrics.k8s.io"

@@ -32,7 +32,7 @@ from pyroclast_recorder.budgets.deciding import (
 from pyroclast_recorder.database.connections import DatabaseUnavailable
 from pyroclast_recorder.database.database import Database, charged_pods, queue_tree, settled_at
 from pyroclast_recorder.database.usage_rows import held_between, usage_rows
-from pyroclast_recorder.following.queue_annotations import annotate
+from pyroclast_recorder.following.past_usage import annotate
 from pyroclast_recorder.hourly_usage import HOUR, intervals
 from pyroclast_recorder.notices import Notifier
 

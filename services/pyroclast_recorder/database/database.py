@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable,
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from sqlalchemy import Column, ColumnElement, Select, Table, and_, delete, func, literal, or_, select, text, tuple_
+from sqlalchemy import Column, ColumnElement, Select, Table, and_, case, delete, func, literal, or_, select, text, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast_recorder.database.batches import Batch, Cursor, addition, key_of, merged, replace, upsert
@@ -95,7 +95,8 @@ SOURCES: Final = frozenset({pods, pod_use, jobs})
 """The tables from which usage is added up."""
 
 KEPT: Final[Mapping[Table, tuple[str, ColumnElement[int]]]] = {
-    jobs: ("keep_jobs", jobs.c.removed),
+    # of a row that only a PodGroup made, whose Job was never seen, this is the admission of the PodGroup
+    jobs: ("keep_jobs", case((jobs.c.version == 0, jobs.c.let_in), else_=jobs.c.removed)),
     composites: ("keep_jobs", composites.c.removed),
     owners: ("keep_jobs", owners.c.removed),
     job_phases: ("keep_jobs", job_phases.c.at),
@@ -158,28 +159,17 @@ class Database:
         return {row["kind"]: Cursor(*(row[name] for name in Cursor._fields)) for row in found}
 
     async def still_there(self, table: Table, kind: str | None = None) -> dict[str, Row]:
-        """Return the rows of Jobs or pods without a recorded deletion or end, by uid.
+        """Return the rows of Jobs, pods or owners without a recorded deletion or end, by uid.
 
         Rows that only other objects told of are left out, such as that of a Job whose PodGroup was seen before the Job.
-        `kind`: the value of the column `kind` in `jobs`; None for Jobs.
+        `kind`: the value of the column `kind`; None for Jobs.
         """
         there = [table.c.cluster == self.cluster, table.c.removed.is_(None)]
         if table is pods:  # the objects of ended pods are there until they are deleted
             there.append(or_(pods.c.released_high.is_(None), pods.c.gone.is_not(None)))
-        if table is jobs:
-            there += [jobs.c.kind.is_not_distinct_from(kind), jobs.c.version > 0]
+        if "kind" in table.c:
+            there += [table.c.kind.is_not_distinct_from(kind), table.c.version > 0]
         return {row["uid"]: row for row in await self._read(select(table).where(*there))}
-
-    async def nodes_there(self) -> dict[str, str]:
-        """Return the names of nodes without a recorded deletion, by uid."""
-        found = await self._read(self._newest(node_states).where(node_states.c.allocatable != "{}"))
-        return {row["uid"]: row["name"] or "" for row in found}
-
-    async def owners_there(self, kind: str) -> list[str]:
-        """Return the uids of owners of Jobs of one kind without a recorded deletion."""
-        there = (owners.c.cluster == self.cluster, owners.c.kind == kind, owners.c.removed.is_(None))
-        async with self.reading() as connection:
-            return list(await connection.scalars(select(owners.c.uid).where(*there)))
 
     async def open_jobs(self) -> list[tuple[str | None, str | None, str, int]]:
         """Count the Jobs that have not ended: tuples of queue, phase, requests of all pods as JSON, and number of Jobs."""
@@ -189,25 +179,12 @@ class Database:
         async with self.reading() as connection:
             return [tuple(row) for row in await connection.execute(chosen)]
 
-    async def reservations_there(self) -> dict[str, str]:
-        """Return the nodes that are reserved for each PodGroup, as JSON, by uid of the PodGroup."""
-        found = await self._read(self._newest(reservations).where(reservations.c.nodes != "[]"))
-        return {row["uid"]: row["nodes"] for row in found}
-
-    async def queue_parents(self) -> dict[str, str]:
-        """Return the recorded parent of each queue, by name."""
-        return {row["uid"]: row["parent"] for row in await self._read(self._newest(queue_parents))}
-
-    async def queue_settings(self) -> dict[str, tuple[str, str]]:
-        """Return the name and the recorded settings of each queue, by uid."""
-        found = await self._read(self._newest(queue_settings).where(queue_settings.c.settings != ""))
-        return {row["uid"]: (row["name"], row["settings"]) for row in found}
-
-    def _newest(self, table: Table) -> Select[Any]:
-        """Return the query for the last row of each uid in a table of states."""
+    async def newest(self, table: Table, *where: ColumnElement[bool]) -> list[dict[str, Any]]:
+        """Return the last row of each uid in a table of states, if it meets the conditions."""
         mine = table.c.cluster == self.cluster
         last = select(table.c.uid, func.max(table.c.at).label("at")).where(mine).group_by(table.c.uid).subquery()
-        return select(table).join(last, and_(table.c.uid == last.c.uid, table.c.at == last.c.at)).where(mine)
+        same = and_(table.c.uid == last.c.uid, table.c.at == last.c.at)
+        return await self._read(select(table).join(last, same).where(mine, *where))
 
     async def running_pods(self) -> dict[tuple[str, str], tuple[str, str]]:
         """Return the uid and the queue of each bound pod that has not ended, by namespace and name."""
@@ -399,9 +376,9 @@ class Database:
                 time = held(measured) if measured else None
                 hours[use["pod"]].update(measured_hours(use, time, now) if time else ())
         if rows := {row["uid"]: row for row in batch.rows.get(jobs, {}).values() if row["kind"] is None}:
-            known = stored[jobs]
+            known = {uid: row for uid, row in stored[jobs].items() if row["version"]}
             whole = {uid: merged(jobs, row, known.get(uid, row)) for uid, row in rows.items()}
-            passed_on = [uid for uid, job in whole.items() if _whose(known.get(uid)) != _whose(job)]
+            passed_on = [uid for uid, job in whole.items() if job["version"] and _whose(known.get(uid)) != _whose(job)]
             if passed_on:
                 of_jobs = select(pods).where(pods.c.cluster == self.cluster, pods.c.job.in_(passed_on))
                 for pod in await read_rows(connection, of_jobs):
@@ -517,9 +494,12 @@ async def queue_tree(connection: AsyncConnection, cluster: str) -> QueueTree:
 async def charged_pods(
     connection: AsyncConnection, cluster: str, *where: ColumnElement[bool]
 ) -> AsyncGenerator[tuple[Row, Row | None]]:
-    """Yield the pods that meet conditions, each with the Job to which its requests are charged, or None."""
+    """Yield the pods that meet conditions, each with the Job to which its requests are charged, or None.
+
+    A row of version 0 is none of a Job: a PodGroup made it, and nobody has seen its Job yet.
+    """
     whose = [column.label(f"job_{column.name}") for column in WHOSE]
-    is_job = and_(jobs.c.cluster == pods.c.cluster, jobs.c.uid == pods.c.job, jobs.c.kind.is_(None))
+    is_job = and_(jobs.c.cluster == pods.c.cluster, jobs.c.uid == pods.c.job, jobs.c.kind.is_(None), jobs.c.version > 0)
     joined = select(pods, jobs.c.uid.label("job_uid"), *whose).join_from(pods, jobs, is_job, isouter=True)
     found = await connection.stream(joined.where(pods.c.cluster == cluster, *where))
     async for row in found.mappings():

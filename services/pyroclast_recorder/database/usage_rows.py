@@ -24,13 +24,8 @@ _COLUMNS: Final = ("queue", "ancestors", "namespace", "submitted_by", "flow", "r
 def usage_rows(cluster: str, since: int, until: int, only: Mapping[str, Collection[str]], *, by_hour: bool = False) -> Subquery:
     """Return a subquery of the usage in the hours that begin from `since` to `until`, both included.
 
-    The column `at` is the start of the hour or day of a row.
-
-    Args:
-        since: the start of an hour.
-        until: any time.
-        only: the allowed values of columns, by name of the column.
-        by_hour: whether the rows must be hours, not days.
+    The column `at` is the start of the hour or day of a row. `since`: the start of an hour. `only`: the allowed values of
+    columns, by name of the column. `by_hour`: whether the rows must be hours, not days.
     """
     first = -(-since // DAY) * DAY
     end = (until + HOUR) // DAY * DAY  # an hour that begins at `until` or earlier counts as a whole

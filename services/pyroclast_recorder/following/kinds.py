@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+from sqlalchemy import Table
+
 from pyroclast.api.records import HyperNode, batch
 from pyroclast.api.records.flows import JobFlow
 from pyroclast.api.records.groups import PodGroup
@@ -32,19 +34,19 @@ from pyroclast.api.types import (
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.native_groups import composite_kind_served, kind_served
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.tables import composites, jobs, pods
-from pyroclast_recorder.facts.jobs import Owner
+from pyroclast_recorder.database.tables import composites, jobs, owners, pods
 from pyroclast_recorder.facts.native_groups import KIND
 from pyroclast_recorder.following.node_sink import Domains, NodeSink
 from pyroclast_recorder.following.sinks import (
     GroupSink,
     KindSink,
-    OwnerSink,
+    Seen,
     command_rows,
     composite_rows,
     group_rows,
     job_rows,
     native_rows,
+    owner_rows,
     pod_rows,
     with_groups,
 )
@@ -80,32 +82,37 @@ def followed_kinds(
     kind. `are_natives_followed`: whether native PodGroups make rows, if the API server serves them.
     """
     of_jobs, of_groups = (tracer.rows_of, tracer.group_rows) if tracer else (job_rows, group_rows)
-    of_flows = tracer.flow_rows if tracer else None
+    of_flows = tracer.flow_rows if tracer else owner_rows
     domains = Domains()
     of_pods = with_groups(pod_rows(schedulers, domains.of), of_groups)
+
+    def sink(kind: ResourceType, rows: Callable[..., Seen], table: Table | None, of: str | None = None) -> KindSink[Any]:
+        return KindSink(database, takers(kind), rows, table, on_gap, kind=of)
+
     found = {
         HYPER_NODES: Followed(HyperNode, domains),
-        JOBS: Followed(Job, KindSink(database, takers(JOBS), of_jobs, jobs, on_gap)),
+        JOBS: Followed(Job, sink(JOBS, of_jobs, jobs)),
         POD_GROUPS: Followed(PodGroup, GroupSink(database, takers(POD_GROUPS), of_groups, None, on_gap)),
-        NODES: Followed(Node, NodeSink(database, takers(NODES), domains)),
-        JOB_FLOWS: Followed(JobFlow, OwnerSink(database, takers(JOB_FLOWS), "JobFlow", on_gap, more=of_flows)),
-        CRON_JOBS: Followed(CronJob, OwnerSink(database, takers(CRON_JOBS), "CronJob", on_gap)),
-        COMMANDS: Followed(Command, KindSink(database, takers(COMMANDS), command_rows, None, on_gap)),
-        HYPER_JOBS: Followed(HyperJob, OwnerSink(database, takers(HYPER_JOBS), "HyperJob", on_gap)),
-        PODS: Followed(Pod, KindSink(database, takers(PODS), of_pods, pods, on_gap)),
+        NODES: Followed(Node, NodeSink(database, takers(NODES), domains, on_gap)),
+        JOB_FLOWS: Followed(JobFlow, sink(JOB_FLOWS, of_flows, owners, "JobFlow")),
+        CRON_JOBS: Followed(CronJob, sink(CRON_JOBS, owner_rows, owners, "CronJob")),
+        COMMANDS: Followed(Command, sink(COMMANDS, command_rows, None)),
+        HYPER_JOBS: Followed(HyperJob, sink(HYPER_JOBS, owner_rows, owners, "HyperJob")),
+        PODS: Followed(Pod, sink(PODS, of_pods, pods)),
     }
     if are_natives_followed:
-        natives: KindSink[NativePodGroup] = KindSink(database, takers(NATIVE_POD_GROUPS), native_rows, jobs, on_gap, kind=KIND)
-        found[NATIVE_POD_GROUPS] = Followed(NativePodGroup, natives, kind_served)
-        trees: KindSink[CompositePodGroup] = KindSink(database, takers(COMPOSITE_POD_GROUPS), composite_rows, composites, on_gap)
-        found[COMPOSITE_POD_GROUPS] = Followed(CompositePodGroup, trees, composite_kind_served)
+        of_trees = sink(COMPOSITE_POD_GROUPS, composite_rows, composites)
 
-        def is_ours(owner: Owner) -> bool:  # admission may set our scheduler on the pods of a Job that names another scheduler
-            spec = owner.spec if isinstance(owner, batch.Job) else batch.JobSpec()
-            return spec.template.spec.scheduler_name in schedulers or spec.scheduling is not None
+        def of_batch(job: batch.Job, now: int, *, is_deleted: bool) -> Seen:
+            # admission may set our scheduler on the pods of a Job that names another scheduler
+            if job.spec.template.spec.scheduler_name in schedulers or job.spec.scheduling is not None:
+                yield from owner_rows(job, now, is_deleted=is_deleted)
 
-        of_batch = OwnerSink(database, takers(BATCH_JOBS), BATCH_JOBS.kind, on_gap, is_kept=is_ours)
-        found[BATCH_JOBS] = Followed(batch.Job, of_batch, _batch_jobs_served)
+        found |= {
+            NATIVE_POD_GROUPS: Followed(NativePodGroup, sink(NATIVE_POD_GROUPS, native_rows, jobs, KIND), kind_served),
+            COMPOSITE_POD_GROUPS: Followed(CompositePodGroup, of_trees, composite_kind_served),
+            BATCH_JOBS: Followed(batch.Job, sink(BATCH_JOBS, of_batch, owners, BATCH_JOBS.kind), _batch_jobs_served),
+        }
     return found
 
 

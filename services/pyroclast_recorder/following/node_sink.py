@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -11,10 +11,10 @@ from pyroclast.api.enums import MemberType
 from pyroclast.api.records import HyperNode
 from pyroclast.api.records.nodes import Node
 from pyroclast.lifecycle.hypernodes.discovered import member_names
-from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.tables import gaps, node_states
+from pyroclast_recorder.database.tables import node_states
 from pyroclast_recorder.facts.units import clipped, read_amounts
+from pyroclast_recorder.following.sinks import KindSink, Seen
 from pyroclast_recorder.following.stream import ListedSink
 from pyroclast_recorder.following.writer import RowTaker
 
@@ -88,35 +88,26 @@ def node_facts(node: Node, *, is_deleted: bool) -> dict[str, Any]:
     }
 
 
-class NodeSink:
+class NodeSink(KindSink[Node]):
     """A `Sink` of nodes. Most events of nodes are heartbeats, which make no rows."""
 
-    def __init__(self, database: Database, writer: RowTaker, domains: Domains) -> None:
-        self._database, self._writer, self._domains = database, writer, domains
+    def __init__(self, database: Database, writer: RowTaker, domains: Domains, on_gap: Callable[[str, float], None]) -> None:
+        super().__init__(database, writer, self._rows_of, None, on_gap)
+        self._domains = domains
         self._last: dict[str, dict[str, Any]] = {}
 
-    async def take(self, record: Node, version: int, now: int, *, is_deleted: bool) -> None:
-        """Handle an added, updated or deleted node."""
-        self._domains.note(record.metadata.name, record.metadata.labels)
-        uid, facts = record.metadata.uid, node_facts(record, is_deleted=is_deleted)
-        if self._last.get(uid) == facts:
-            return
-        self._last[uid] = facts
-        await self._writer.add(node_states, version, {"uid": uid, "at": now, **facts})
+    def _rows_of(self, node: Node, now: int, *, is_deleted: bool) -> Seen:
+        self._domains.note(node.metadata.name, node.metadata.labels)
+        uid, facts = node.metadata.uid, node_facts(node, is_deleted=is_deleted)
+        if self._last.get(uid) != facts:
+            self._last[uid] = facts
+            yield node_states, None, {"uid": uid, "at": now, **facts}
 
     async def take_list(self, uids: set[str], since: int | None, began: int, now: int, version: int | None = None) -> None:  # noqa: ARG002 - a Sink
         """Handle a complete list: record the deletion of nodes that are not in the list."""
         await self._writer.flushed()
-        for uid, name in (await self._database.nodes_there()).items():
-            if uid not in uids:
+        for row in await self._database.newest(node_states, node_states.c.allocatable != GONE):
+            if (uid := row["uid"]) not in uids:
                 self._last.pop(uid, None)
-                gone = {"uid": uid, "at": now, "name": name, "allocatable": GONE, "is_down": 0}
+                gone = {"uid": uid, "at": now, "name": row["name"], "allocatable": GONE, "is_down": 0}
                 await self._writer.add(node_states, 0, gone)
-
-    async def tell_gap(self, cursor: Cursor, now: int, why: str) -> None:
-        """Record a gap: the events between `cursor` and `now` are lost."""
-        await self._writer.add(gaps, 0, {"kind": cursor.kind, "since": cursor.at, "until": now, "why": why})
-
-    async def move(self, cursor: Cursor) -> None:
-        """Set the position up to which the rows include all events."""
-        self._writer.move(cursor)

@@ -12,14 +12,13 @@ import structlog
 
 from pyroclast.api import keys
 from pyroclast.api.past_usage import PastUsage, written_past_usage
-from pyroclast.api.types import QUEUES
-from pyroclast.kube.basics.errors import KubeError
-from pyroclast.kube.http.client import Client
+from pyroclast.api.types import QUEUES, Key
+from pyroclast.kube.basics.errors import ApiError, KubeError, NotFound
+from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.lifecycle.times import format_duration
 from pyroclast_recorder.database.connections import DatabaseUnavailable
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.facts.units import is_in_mebibytes
-from pyroclast_recorder.following.queue_annotations import annotate
 
 log = structlog.get_logger()
 
@@ -122,3 +121,19 @@ class PastUsageWriter:
             if (queue["metadata"].get("annotations") or {}).get(key) != text:
                 written += await annotate(self._client, name, key, text, refused="recorder.past_usage_refused")
         return written
+
+
+async def annotate(client: Client, queue: str, key: str, text: str, *, refused: str) -> bool:
+    """Write `text` to the annotation `key` of a queue; return whether the annotation was written.
+
+    A deleted queue needs no annotation. When the API server refuses the write, this is logged as the event `refused`, so that one
+    queue does not prevent writes to other queues.
+    """
+    try:
+        await client.patch(QUEUES, Key("", queue), {"metadata": {"annotations": {key: text}}}, PatchKind.MERGE)
+    except NotFound:
+        return False
+    except ApiError as error:
+        log.warning(refused, queue=queue, error=str(error))
+        return False
+    return True

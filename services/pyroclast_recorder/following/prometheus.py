@@ -51,11 +51,7 @@ class Metric:
 
 _CPU: Final = 'container_cpu_usage_seconds_total{{{pods},container!="",container!="POD"}}'
 METRICS: Final = (
-    Metric(
-        "cpu",
-        f"1000 * sum by (pod) (rate({_CPU}[2m]))",
-        f"1000 * sum by (pod) (max_over_time({_CPU}[{{window}}s]))",
-    ),
+    Metric("cpu", f"1000 * sum by (pod) (rate({_CPU}[2m]))", f"1000 * sum by (pod) (max_over_time({_CPU}[{{window}}s]))"),
     Metric("memory", 'sum by (pod) (container_memory_working_set_bytes{{{pods},container!="",container!="POD"}}) / 1048576'),
     Metric("nvidia.com/gpu", "10 * sum by (pod) (DCGM_FI_DEV_GPU_UTIL{{{pods}}})"),
     Metric("nvidia.com/gpu-memory", "sum by (pod) (DCGM_FI_DEV_FB_USED{{{pods}}})"),

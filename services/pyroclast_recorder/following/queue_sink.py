@@ -132,7 +132,8 @@ class QueueSink(ListedSink):
     async def _keep_settings(self, queue: Meta, version: int, now: int, settings: str) -> None:
         """Record the settings of a queue if they have changed, the first ones since its creation. Empty: it was deleted."""
         if self._settings is None:
-            self._settings = await self._database.queue_settings()
+            rows = await self._database.newest(queue_settings, queue_settings.c.settings != "")
+            self._settings = {row["uid"]: (row["name"], row["settings"]) for row in rows}
         known = self._settings.get(queue.uid)
         if (known[1] if known is not None else "") != settings:
             at = now if known is not None else seconds(queue.creation_timestamp) or now
@@ -143,7 +144,7 @@ class QueueSink(ListedSink):
     async def _keep_parent(self, queue: Queue, version: int, now: int) -> None:
         """Record the parent of a queue if it has changed. The first one is valid from the beginning."""
         if self._parents is None:
-            self._parents = await self._database.queue_parents()
+            self._parents = {row["uid"]: row["parent"] for row in await self._database.newest(queue_parents)}
         name, parent = clipped(queue.metadata.name, 253), clipped(queue.spec.parent or ROOT, 253)
         if self._parents.get(name) != parent:
             self._parents[name] = parent

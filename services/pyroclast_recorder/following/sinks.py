@@ -96,11 +96,17 @@ def group_rows(group: PodGroup, now: int, *, is_deleted: bool) -> Seen:  # noqa:
     """Yield the rows of a PodGroup about its Job. The version 0 gives precedence to values from the Job itself."""
     row = group_facts(group, now)
     if row is not None:
-        yield jobs, 0, row
+        if row["let_in"] is not None:
+            yield jobs, 0, row
         yield from _if_any(job_alikes, alike_facts(group))
         yield from _if_any(predictions, prediction_facts(group))
         for cause in cause_facts(group):
             yield job_causes, None, cause
+
+
+def owner_rows(owner: Owner, now: int, *, is_deleted: bool) -> Seen:
+    """Yield the row of an owner of Jobs."""
+    yield owners, None, owner_facts(owner, now, is_deleted=is_deleted)
 
 
 def command_rows(command: Command, now: int, *, is_deleted: bool) -> Seen:  # noqa: ARG001 - one signature for all kinds
@@ -161,7 +167,7 @@ class KindSink(Generic[T]):
     """A `Sink` that makes rows of the objects of one kind.
 
     `rows`: makes the rows of an object. `table`: the table whose rows end when the objects of this kind are deleted; None without
-    such a table. `kind`: the value of the column `kind` in the rows of `table`; None for Jobs and for other tables.
+    such a table. `kind`: the value of the column `kind` in the rows of `table`; None for Jobs and without such a column.
     """
 
     def __init__(
@@ -240,40 +246,6 @@ class GroupSink(KindSink[PodGroup]):
 
     async def _known(self) -> dict[str, str]:
         if self._kept is None:
-            self._kept = await self._database.reservations_there()
+            rows = await self._database.newest(reservations, reservations.c.nodes != NO_NODES)
+            self._kept = {row["uid"]: row["nodes"] for row in rows}
         return self._kept
-
-
-class OwnerSink(KindSink[Owner]):
-    """A `Sink` of one kind of owners of Jobs.
-
-    `is_kept`: returns whether an object makes a row; None when each object does. `more`: returns further rows of an object; None
-    without further rows.
-    """
-
-    def __init__(
-        self,
-        database: Database,
-        writer: RowTaker,
-        kind: str,
-        on_gap: Callable[[str, float], None],
-        *,
-        more: Callable[..., Seen] | None = None,
-        is_kept: Callable[[Owner], bool] | None = None,
-    ) -> None:
-        def rows(owner: Owner, now: int, *, is_deleted: bool) -> Seen:
-            if is_kept is not None and not is_kept(owner):
-                return
-            yield owners, None, owner_facts(owner, now, is_deleted=is_deleted)
-            if more is not None:
-                yield from more(owner, now, is_deleted=is_deleted)
-
-        super().__init__(database, writer, rows, None, on_gap)
-        self._owner_kind = kind
-
-    async def take_list(self, uids: set[str], since: int | None, began: int, now: int, version: int | None = None) -> None:  # noqa: ARG002 - a Sink
-        """Handle a complete list: record the deletion of owners that are not in the list."""
-        await self._writer.flushed()
-        for uid in await self._database.owners_there(self._owner_kind):
-            if uid not in uids:
-                await self._writer.add(owners, 0, {"uid": uid, "removed": now, "gone": version})

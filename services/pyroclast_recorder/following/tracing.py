@@ -24,7 +24,7 @@ from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import FLOW_ENDED, PREPARED, SCHEDULED, Row, job_causes, job_phases, jobs, pods
 from pyroclast_recorder.facts.pods import job_of
 from pyroclast_recorder.facts.units import clipped, seconds
-from pyroclast_recorder.following.sinks import Seen, group_rows, job_rows
+from pyroclast_recorder.following.sinks import Seen, group_rows, job_rows, owner_rows
 from pyroclast_recorder.following.spans import JobHistory, spans_of
 
 log = structlog.get_logger()
@@ -71,7 +71,8 @@ class JobTracer:
                 yield job_causes, None, {"job": job, "at": at, "name": name, "message": clipped(each.message)}
 
     def flow_rows(self, flow: JobFlow, now: int, *, is_deleted: bool) -> Seen:
-        """Yield the row that records that the span of a flow was sent; nothing while the flow is active."""
+        """Yield the row of a flow, and after its end the row that records that its span was sent."""
+        yield from owner_rows(flow, now, is_deleted=is_deleted)
         meta = flow.metadata
         begin, completed = seconds(meta.creation_timestamp), seconds(flow.status.completion_time)
         ended = now if completed is None and is_deleted else completed

@@ -134,15 +134,10 @@ def cluster_rows(
 ) -> list[dict[str, Any]]:
     """Return a row for each resource: `allocated + reserved + idle + down == total`, in amounts × seconds.
 
-    Args:
-        states: the states of all nodes, ordered by node and time. Each state is valid until the next state of the node.
-        allocated: the amounts that pods held, by resource.
-        reserved: the amounts that were free on reserved nodes, by resource.
-        since: the start, in seconds since the epoch.
-        until: the end, in seconds since the epoch.
-
-    Amounts that pods held on a node that was down count as allocated. Amounts that pods held before their node was recorded are
-    part of the total.
+    `states`: the states of all nodes, ordered by node and time. Each state is valid until the next state of the node.
+    `allocated`: the amounts that pods held, and `reserved`: those that were free on reserved nodes, by resource. Amounts that
+    pods held on a node that was down count as allocated. Amounts that pods held before their node was recorded are part of the
+    total.
     """
     total: Counter[str] = Counter()
     down: Counter[str] = Counter()

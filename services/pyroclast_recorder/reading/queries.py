@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import orjson
 from sqlalchemy import ColumnElement, Table, and_, case, func, literal, or_, select
@@ -59,7 +60,6 @@ JOB_COLUMNS: Final[Mapping[str, ColumnElement[Any]]] = {
     "namespace": jobs.c.namespace,
     "flow": JOB_FLOW,
 }
-Span: TypeAlias = tuple[str, int, int]
 MOST_PERIODS: Final = 64
 """The most weeks or months in one SQL query, because each row is compared with the ends of the periods in turn."""
 
@@ -131,8 +131,8 @@ def _has_pod(reasons: frozenset[str]) -> ColumnElement[bool]:
 
 async def key_of(connection: AsyncConnection, cluster: str, uid: str) -> Key | None:
     """Return the namespace and the name of the Job with this uid; None when there is none."""
-    found = await connection.execute(select(jobs.c.namespace, jobs.c.name).where(jobs.c.cluster == cluster, jobs.c.uid == uid))
-    row = found.first()
+    of_uid = (jobs.c.cluster == cluster, jobs.c.uid == uid, jobs.c.version > 0)
+    row = (await connection.execute(select(jobs.c.namespace, jobs.c.name).where(*of_uid))).first()
     return None if row is None else Key(row[0], row[1])
 
 
@@ -144,7 +144,8 @@ async def tries(connection: AsyncConnection, cluster: str, namespace: str, name:
     uids = [row["uid"] for row in rows]
     of_jobs, phases, causes = [await _rows_of(connection, cluster, table, uids) for table in (pods, job_phases, job_causes)]
     made_by = await _owners(connection, cluster, [row["owner_uid"] for row in rows if row["owner_uid"]])
-    measured = await _measured(connection, cluster, [pod["uid"] for of_job in of_jobs.values() for pod in of_job])
+    of_pods = await _rows_of(connection, cluster, pod_use, [pod["uid"] for of_job in of_jobs.values() for pod in of_job], "pod")
+    measured = measured_of(itertools.chain.from_iterable(of_pods.values()))
     items = []
     for row in rows:
         of_job, steps = of_jobs.get(row["uid"], ()), _ordered(phases.get(row["uid"], ()))
@@ -220,7 +221,8 @@ async def _per_period(
             begin, *values = row
             yield (period_of(begin, question.per), *_texts(values[: len(groups)])), _numbers(values[len(groups) :])
         return
-    for some in _at_most(MOST_PERIODS, list(spans(since, question.until, question.per))):
+    periods = list(spans(since, question.until, question.per))
+    for some in (periods[at : at + MOST_PERIODS] for at in range(0, len(periods), MOST_PERIODS)):
         number = case(*((time <= end, at) for at, (_, _, end) in enumerate(some)), else_=0) if len(some) > 1 else literal(0)
         within = time.between(some[0][1], some[-1][2])
         grouped = (number, *groups) if len(some) > 1 else tuple(groups)
@@ -228,10 +230,6 @@ async def _per_period(
         for row in await connection.execute(chosen):
             at, *values = row
             yield (some[int(at)][0], *_texts(values[: len(groups)])), _numbers(values[len(groups) :])
-
-
-def _at_most(most: int, spans_: Sequence[Span]) -> Iterator[Sequence[Span]]:
-    return (spans_[at : at + most] for at in range(0, len(spans_), most))
 
 
 def _texts(values: Sequence[Any]) -> tuple[str, ...]:
@@ -332,14 +330,16 @@ async def gap_seconds(connection: AsyncConnection, cluster: str, since: int, unt
     return sum(min(end, until) - max(begin, since) for begin, end in found)
 
 
-async def _rows_of(connection: AsyncConnection, cluster: str, table: Table, uids: Sequence[str]) -> Mapping[str, Sequence[Row]]:
-    """Return the rows of a table with a column `job`, by uid of the Job."""
-    of_jobs: dict[str, list[Row]] = defaultdict(list)
+async def _rows_of(
+    connection: AsyncConnection, cluster: str, table: Table, uids: Sequence[str], column: str = "job"
+) -> Mapping[str, Sequence[Row]]:
+    """Return the rows of a table by the uid in a column."""
+    found: dict[str, list[Row]] = defaultdict(list)
     for begin in range(0, len(uids), 500):
-        chosen = select(table).where(table.c.cluster == cluster, table.c.job.in_(uids[begin : begin + 500]))
+        chosen = select(table).where(table.c.cluster == cluster, table.c[column].in_(uids[begin : begin + 500]))
         for row in await read_rows(connection, chosen):
-            of_jobs[row["job"]].append(row)
-    return of_jobs
+            found[row[column]].append(row)
+    return found
 
 
 async def _owners(connection: AsyncConnection, cluster: str, uids: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -353,14 +353,6 @@ async def _owners(connection: AsyncConnection, cluster: str, uids: Sequence[str]
         }
         for row in await read_rows(connection, chosen)
     }
-
-
-async def _measured(connection: AsyncConnection, cluster: str, uids: Sequence[str]) -> dict[str, dict[str, Measured]]:
-    rows: list[Row] = []
-    for begin in range(0, len(uids), 500):
-        chosen = select(pod_use).where(pod_use.c.cluster == cluster, pod_use.c.pod.in_(uids[begin : begin + 500]))
-        rows += await read_rows(connection, chosen)
-    return measured_of(rows)
 
 
 def _ordered(steps: Iterable[Row]) -> list[Row]:

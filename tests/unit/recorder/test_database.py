@@ -35,6 +35,7 @@ from pyroclast_recorder.database.usage_rows import usage_rows
 from pyroclast_recorder.facts.native_groups import GroupEnd
 from pyroclast_recorder.following.writer import Writer
 from pyroclast_recorder.hourly_usage import DAY, HOUR
+from pyroclast_recorder.reading.queries import key_of
 from tests.counts import examples
 from tests.unit.ending import ended
 
@@ -175,6 +176,25 @@ async def test_hourly_usage_is_recomputed_when_job_and_pod_rows_arrive_later(dat
     await record(database, [(pods, 3, ended)], [], now=begin + HOUR + 700)
     await database.settle(begin + HOUR + 800)
     assert await usage(database) == {("red", begin): 1_800_000}
+
+
+async def test_row_that_only_a_podgroup_made_is_no_job(database: Database) -> None:
+    begin = 10 * HOUR
+    pod = {"uid": "p", "job": "j", "namespace": "ns", "requests": '{"cpu":1000}', "bound": begin, "queue": "blue"}
+    half = {"uid": "j", "let_in": begin}
+    await record(database, [(pods, 1, pod), (jobs, 0, half)], [], now=begin + 60)
+    await database.settle(begin + 60)
+    assert await usage(database) == {("blue", begin): 60_000}, "the queue that the pod names"
+    assert await database.answer(lambda connection: key_of(connection, database.cluster, "j")) is None
+    job = {"uid": "j", "namespace": "ns", "name": "a", "queue": "red", "submitted_by": "ann"}
+    await record(database, [(jobs, 2, job), (jobs, 0, {**half, "uid": "never"})], [], now=begin + 60)
+    await database.settle(begin + 60)
+    assert await usage(database) == {("red", begin): 60_000}
+    assert await database.prune(jobs, begin + HOUR, 9) == 0, "the hour of the running pod is open"
+    await record(database, [(pods, 3, {**pod, "finished": begin + 60, "released_high": begin + 60})], [], now=begin + 60)
+    await database.settle(begin + 2 * HOUR)
+    assert await database.prune(jobs, begin + HOUR, 9) == 1
+    assert set(await database.still_there(jobs)) == {"j"}
 
 
 async def usage(database: Database) -> dict[tuple[str, int], int]:

@@ -70,11 +70,7 @@ async def test_reservation_row_is_written_only_when_the_reserved_nodes_change(la
 
 TASK = {"name": "t", "replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}
 OWNERS: list[tuple[ResourceType, dict[str, Any], dict[str, Any]]] = [
-    (
-        JOB_FLOWS,
-        {"flows": []},
-        {"state": {"phase": "Succeed"}, "completionTime": LATER},
-    ),
+    (JOB_FLOWS, {"flows": []}, {"state": {"phase": "Succeed"}, "completionTime": LATER}),
     (CRON_JOBS, {"schedule": "0 0 * * *", "suspend": True, "jobTemplate": {"spec": {"tasks": [TASK]}}}, {}),
     (
         HYPER_JOBS,

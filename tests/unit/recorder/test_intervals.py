@@ -122,11 +122,7 @@ async def test_usage_stays_with_the_queue_and_the_ancestors_of_its_time(database
     await write(database, [(queue_parents, 2, {**parent("red", "b")[2], "at": BEGIN + 600})], BEGIN + 600)
     await write(database, [(jobs, 2, {**job, "queue": "blue"})], BEGIN + 4000)
     await database.settle(BEGIN + 5000)
-    assert await by_queue(database) == {
-        ("red", "root/a"): 600_000,
-        ("red", "root/a/b"): 3_400_000,
-        ("blue", ""): 1_000_000,
-    }
+    assert await by_queue(database) == {("red", "root/a"): 600_000, ("red", "root/a/b"): 3_400_000, ("blue", ""): 1_000_000}
 
 
 def test_ancestors_of_queues_in_a_cycle_are_named_once() -> None:
@@ -245,7 +241,7 @@ async def test_migration_keeps_the_rows_of_the_release_before_and_goes_on_from_t
     await database.close()
 
 
-OF_0016 = (
+OF_0015 = (
     "INSERT INTO jobs (cluster, uid, version, namespace, name, created, removed) VALUES ('c', 'gone', 7, 'a', 'j', 5, 90)",
     "INSERT INTO jobs (cluster, uid, version, namespace, name, created) VALUES ('c', 'there', 7, 'a', 'k', 5)",
     "INSERT INTO pods (cluster, uid, version, namespace, name, released_high) VALUES ('c', 'over', 7, 'a', 'over', 90)",
@@ -253,11 +249,11 @@ OF_0016 = (
 )
 
 
-async def test_migration_from_0016_keeps_what_is_gone_until_an_event_of_a_later_version_says_otherwise(tmp_path: Path) -> None:
+async def test_migration_keeps_what_is_gone_until_an_event_of_a_later_version_says_otherwise(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path}/h.db", "c")
     async with database.transaction() as connection:
-        await connection.run_sync(lambda opened: command.upgrade(configuration(opened), "0016"))
-        for statement in OF_0016:
+        await connection.run_sync(lambda opened: command.upgrade(configuration(opened), "0015"))
+        for statement in OF_0015:
             await connection.exec_driver_sql(statement)
     await database.migrate()
     assert set(await database.still_there(jobs)) == {"there"}

@@ -216,9 +216,7 @@ async def test_native_podgroup_end_is_reported_once_when_its_batch_job_ends(data
         assert await write(database, seen, NOW) == []
 
 
-async def test_run_seconds_of_a_native_podgroup_whose_start_was_not_seen_begin_with_its_first_pod(
-    database: Database,
-) -> None:
+async def test_run_seconds_of_a_native_podgroup_whose_start_was_not_seen_begin_with_its_first_pod(database: Database) -> None:
     members = [(pods, 2, {**each, "bound": bound}) for each, bound in zip(DONE, (T0 + 75, T0 + 70), strict=True)]
     ends = await write(database, [*rows_of(group(ADMITTED)), *members], NOW)
     assert ends == [GroupEnd("red", "Completed", T0 + 120, 50)]
@@ -498,10 +496,7 @@ async def test_native_podgroups_are_followed_as_soon_as_the_api_server_serves_th
     [
         (f"history -n default {SINCE}", ["KIND", "default gang red unknown Completed 0", "2 0.03 - podgroups.scheduling.k8s.io"]),
         (f"history -n default {SINCE} -q red --state completed", ["default gang red"]),
-        (
-            "history -n default gang",
-            ["PodGroup default/gang, uid g", "to queue red", "Made by: Job/train", "-: 2 pods, 0"],
-        ),
+        ("history -n default gang", ["PodGroup default/gang, uid g", "to queue red", "Made by: Job/train", "-: 2 pods, 0"]),
         ("history -n default gang -o name", ["podgroups.scheduling.k8s.io/gang"]),
         ("efficiency -n default gang", ["Completed, exit code 0; ran 60s, waited 60s", "- cpu 0.03 -"]),
         (f"report usage -n default {SINCE} --by namespace --no-headers", ["default cpu 0.03 - - - 1 0"]),

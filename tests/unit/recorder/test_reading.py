@@ -411,11 +411,7 @@ def test_job_state_is_derived_from_phase_end_removal_and_pod_reasons(
         (["history", "--since", "never"], 1, 'the recorder refuses: since: "never" is neither a time'),
         (["history", "--limit", "-1"], 1, "--limit: -1 is not between 0 and 10000"),
         (["efficiency", "-n", "team", "train"], 0, "worker nvidia.com/gpu 1.00 -"),
-        (
-            ["report", "usage", "--by", "user", "--no-headers"],
-            0,
-            "bob cpu 0.25 - - - 1 0",
-        ),
+        (["report", "usage", "--by", "user", "--no-headers"], 0, "bob cpu 0.25 - - - 1 0"),
         (["report", "usage", "--per", "day", "-q", "red"], 0, "The recorder could not see 30s of that time"),
         (["report", "waits", "-o", "csv"], 0, "queue,pods,jobs,p50Seconds,p90Seconds,p99Seconds"),
     ],

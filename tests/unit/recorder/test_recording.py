@@ -15,12 +15,7 @@ from pyroclast.api.keys import SUBMITTED_BY, WAITING
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Job
 from pyroclast.api.records.pods import Pod
-from pyroclast.api.types import (
-    JOBS,
-    NODES,
-    PODS,
-    Key,
-)
+from pyroclast.api.types import JOBS, NODES, PODS, Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
@@ -280,13 +275,7 @@ def test_labels_and_names_of_64_kib_are_cut_to_what_the_tables_keep() -> None:
     """No API server takes such a label; who writes past it must not stop the recorder."""
     huge = "x" * 64 * 1024
     labels = {"a": "short", "b": huge, huge: "c", **{f"n{number:03}": "v" * 63 for number in range(100)}}
-    meta = {
-        "name": "j",
-        "namespace": "default",
-        "uid": "u",
-        "labels": labels,
-        "annotations": {SUBMITTED_BY: huge},
-    }
+    meta = {"name": "j", "namespace": "default", "uid": "u", "labels": labels, "annotations": {SUBMITTED_BY: huge}}
     body = {"metadata": meta, "spec": {"queue": huge}, "status": {"state": {"phase": "Failed", "reason": huge, "message": huge}}}
     row = job_facts(msgspec.convert(body, Job), 9, is_deleted=False)
     assert len(row["labels"]) <= 2048

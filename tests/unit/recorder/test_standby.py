@@ -31,8 +31,7 @@ async def seen(laboratory: Laboratory, standby: Standby) -> None:
 
 @pytest.mark.parametrize("is_forgotten", [False, True])
 async def test_standby_takeover_writes_pod_changes_since_the_leader_stopped_even_after_compaction(
-    laboratory: Laboratory,
-    is_forgotten: bool,
+    laboratory: Laboratory, is_forgotten: bool
 ) -> None:
     await laboratory.put(pod("goes"))
     laboratory.start()

@@ -300,10 +300,7 @@ async def test_resumed_jobflow_gets_a_second_span_below_its_first_span(database:
     await see_flow(tracer, database, first)
     await see_flow(tracer, database, flow("Running", None))
     await see_flow(tracer, database, second)
-    assert times(collector.spans) == [
-        ("flow.run", 1_767_225_600, 1_767_225_720),
-        ("flow.run", 1_767_225_720, 1_767_225_900),
-    ]
+    assert times(collector.spans) == [("flow.run", 1_767_225_600, 1_767_225_720), ("flow.run", 1_767_225_720, 1_767_225_900)]
     assert collector.spans[1].parent == context_within(flow_identity("f"))
 
 
