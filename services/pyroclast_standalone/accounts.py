@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-import yaml
-
 from pyroclast.api.types import SERVICE_ACCOUNTS
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.servers import AUDIENCES
+from pyroclast_standalone.apiserver.access.identity import kubeconfig, write_private
 from pyroclast_standalone.installation import NAMESPACE
 
 LIFETIME_SECONDS = 7 * 24 * 3600  # requested; the server may grant less
@@ -42,15 +40,8 @@ class Accounts:
         """Issue fresh tokens for ServiceAccount `account`. Return the path of its kubeconfig."""
         await self._write_tokens(account)
         path = self.folder / f"{account}.kubeconfig"
-        kubeconfig = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": account,
-            "clusters": [{"name": "cluster", "cluster": _address(self.cluster)}],
-            "users": [{"name": account, "user": {"tokenFile": str(self._token_file(account).resolve())}}],
-            "contexts": [{"name": account, "context": {"cluster": "cluster", "user": account, "namespace": NAMESPACE}}],
-        }
-        _write_private(path, yaml.safe_dump(kubeconfig))
+        user = {"tokenFile": str(self._token_file(account).resolve())}
+        write_private(path, kubeconfig(account, _address(self.cluster), user, namespace=NAMESPACE).encode())
         return path
 
     async def keep_fresh(self) -> None:
@@ -69,7 +60,7 @@ class Accounts:
             spec = {"expirationSeconds": LIFETIME_SECONDS, **({"audiences": list(audiences)} if audiences else {})}
             body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
             answer = await self.client.create(SERVICE_ACCOUNTS, body, namespace=NAMESPACE, name=account, subresource="token")
-            _write_private(file, answer["status"]["token"])
+            write_private(file, answer["status"]["token"].encode())
             self._ends[account] = datetime.fromisoformat(answer["status"]["expirationTimestamp"])
 
     def _token_file(self, account: str) -> Path:
@@ -92,11 +83,3 @@ def _address(cluster: ClusterConfig) -> dict[str, str | bool]:
     if cluster.proxy:
         entry["proxy-url"] = cluster.proxy
     return entry
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Replace the file atomically, so that no reader sees half of it."""
-    draft = path.with_suffix(path.suffix + ".new")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
-    draft.replace(path)

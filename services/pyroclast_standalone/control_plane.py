@@ -124,8 +124,6 @@ async def purge(kubeconfig: Path) -> None:
 
 async def _start_api_server(supervisor: Supervisor, options: Options, port: int) -> Path:
     directory = options.directory
-    audit = ("--audit-log", str(options.audit_log)) if options.audit_log else ()
-    creators = ("--record-creators",) if options.multi_user else ()
 
     async def is_ready() -> bool:
         if not directory.kubeconfig.exists() or is_free(port):
@@ -133,15 +131,23 @@ async def _start_api_server(supervisor: Supervisor, options: Options, port: int)
         async with Client(load_config(str(directory.kubeconfig)), user_agent=USER_AGENT) as client:
             return await _answers(client)
 
-    await supervisor.start(
-        Program(
-            "apiserver",
-            "pyroclast_standalone.apiserver",
-            ("--data-dir", str(directory.root), "--port", str(port), *("--scheduler", SCHEDULER_NAME), *audit, *creators),
-            is_ready,
-        )
-    )
+    own = {"data_dir": directory.root, "port": port, "scheduler": SCHEDULER_NAME, "audit_log": options.audit_log}
+    arguments = flags(**own, record_creators=options.multi_user)
+    await supervisor.start(Program("apiserver", "pyroclast_standalone.apiserver", arguments, is_ready))
     return directory.kubeconfig
+
+
+def flags(**values: object) -> tuple[str, ...]:
+    """Return the words of a command line: a flag for each name, with its value, without one if it is True, for each of a tuple.
+
+    None and False stand for no flag.
+    """
+    words: list[str] = []
+    for name, given in values.items():
+        for value in given if isinstance(given, tuple) else (given,):
+            if value is not None and value is not False:
+                words += [f"--{name.replace('_', '-')}", *(() if value is True else (str(value),))]
+    return tuple(words)
 
 
 async def _start_services(
@@ -171,8 +177,8 @@ async def _start_services(
 
     async def start(service: _Service) -> None:
         credentials = await accounts.issue(service.account)
-        trust = () if options.multi_user else ("--trust-local-clients",)  # otherwise the machine is its user's own
-        await supervisor.start(_program(service, credentials, addresses[service.name], trust))
+        is_own = not options.multi_user  # the machine is its user's own
+        await supervisor.start(_program(service, credentials, addresses[service.name], trusts_local=is_own))
 
     async with asyncio.TaskGroup() as group:
         for service in services:
@@ -197,56 +203,45 @@ def _services(  # noqa: PLR0917 - the addresses of the services
     scheduler_configuration = root / "scheduler.conf"
     if not scheduler_configuration.exists():  # a user may have changed the file
         scheduler_configuration.write_text(installation.scheduler_configuration())
-    configuration = ("--scheduler-conf", str(scheduler_configuration))
-    lease = (
-        *("--leader-elect-resource-namespace", installation.NAMESPACE),
-        *(
-            "--leader-elect-identity",
-            identity(),
-        ),  # the supervisor restarts a service only after it has ended, so the service need not wait for its own Lease
+    release, namespace = installation.RELEASE, installation.NAMESPACE
+    # the supervisor restarts a service only after it has ended, so the service need not wait for its own Lease
+    lease = flags(leader_elect_resource_namespace=namespace, leader_elect_identity=identity())
+    nodes = flags(
+        nodes=options.nodes,
+        mode=options.node_mode,
+        name_prefix=options.node_prefix,
+        data_dir=root / "nodes",
+        resource=options.node_resources,
+        machine=options.machine,
+        run_as_submitter=options.multi_user,
+        client_ca_file=root / "ca.crt" if options.multi_user else None,
     )
-    nodes = (
-        "--nodes",
-        str(options.nodes),
-        "--mode",
-        options.node_mode,
-        "--name-prefix",
-        options.node_prefix,
-        "--data-dir",
-        str(root / "nodes"),
-        *(word for pair in options.node_resources for word in ("--resource", pair)),
-        *(("--machine",) if options.machine else ()),
-        *(("--run-as-submitter", "--client-ca-file", str(root / "ca.crt")) if options.multi_user else ()),
-    )
-    webhooks = (
-        *("--listen-address", "127.0.0.1", "--port", str(webhook_port)),
-        *("--webhook-url", f"https://127.0.0.1:{webhook_port}", "--webhook-namespace", installation.NAMESPACE),
-    )
-    release = installation.RELEASE
-    token = str(accounts.servers_token(f"{release}-board").resolve())
-    database = () if os.environ.get(DATABASE_VARIABLE) else ("--database-url", f"sqlite:///{root.resolve()}/history.db")
-    history = (*database, "--api-address", f"127.0.0.1:{history_port}")
-    pages = (
-        *(
-            "--login",
-            "token" if options.multi_user else "local",
-            "--page-address",
-            f"127.0.0.1:{board_port}",
-            "--scheduler-url",
-            f"http://{scheduler}",
-        ),
-        *("--recorder-url", f"http://127.0.0.1:{history_port}", "--lease-namespace", installation.NAMESPACE),
-        *("--recorder-token-file", token, "--scheduler-token-file", token),
+    webhook = f"https://127.0.0.1:{webhook_port}"
+    webhooks = flags(listen_address="127.0.0.1", port=webhook_port, webhook_url=webhook, webhook_namespace=namespace)
+    database = None if os.environ.get(DATABASE_VARIABLE) else f"sqlite:///{root.resolve()}/history.db"
+    history = flags(database_url=database, api_address=f"127.0.0.1:{history_port}")
+    token = accounts.servers_token(f"{release}-board").resolve()
+    pages = flags(
+        login="token" if options.multi_user else "local",
+        page_address=f"127.0.0.1:{board_port}",
+        scheduler_url=f"http://{scheduler}",
+        recorder_url=f"http://127.0.0.1:{history_port}",
+        lease_namespace=namespace,
+        recorder_token_file=token,
+        scheduler_token_file=token,
     )
     # pods that are processes have loopback addresses, which the probes of flows must reach
-    probes = ("--probe-local-addresses",) if options.nodes and options.node_mode == "process" else ()
-    discovery = ("--controller-configmap", f"{release}-controller-configmap")
-    seats = ("--place-before-pods",) if options.place_before_pods else ()
-    published = ("--publish-native-groups",) if options.publish_native_groups else ()
-    alone = ("--one-pod-without-group",) if options.one_pod_without_group else ()
+    probes = flags(probe_local_addresses=options.nodes > 0 and options.node_mode == "process")
+    seats = flags(place_before_pods=options.place_before_pods)
+    jobs = flags(
+        controller_configmap=f"{release}-controller-configmap",
+        publish_native_groups=options.publish_native_groups,
+        one_pod_without_group=options.one_pod_without_group,
+    )
     checked = installation.in_process_webhooks
     # one user, who may do everything: a Job may try out another scheduler
-    placed = () if PLACEMENT_VARIABLE in os.environ or options.multi_user else ("--allow-job-placement",)
+    placed = flags(allow_job_placement=PLACEMENT_VARIABLE not in os.environ and not options.multi_user)
+    configuration = flags(scheduler_conf=scheduler_configuration)
     services = [
         _Service("admission", "pyroclast_admission", f"{release}-admission", (*webhooks, *placed), "--metrics-address"),
         _Service("board", "pyroclast_board", f"{release}-board", pages),
@@ -254,16 +249,7 @@ def _services(  # noqa: PLR0917 - the addresses of the services
             "job-controller",
             "pyroclast_job_controller",
             f"{release}-controllers",
-            (
-                *placed,
-                *discovery,
-                *seats,
-                *published,
-                *alone,
-                *checked("pyroclast_job_controller"),
-                *lease,
-                *_wait_for("vc-controller-manager"),
-            ),
+            (*placed, *jobs, *seats, *checked("pyroclast_job_controller"), *lease, *_wait_for("vc-controller-manager")),
         ),
         _Service(
             "jobflow-controller",
@@ -284,7 +270,7 @@ def _services(  # noqa: PLR0917 - the addresses of the services
 def _wait_for(lease: str) -> tuple[str, ...]:
     """Return the flags with which a service waits while an installed Volcano holds this Lease, or its Deployment has replicas."""
     app = "volcano-scheduler" if lease == "volcano" else "volcano-controller"
-    return "--leader-elect-wait-for", f"volcano-system/{lease}", "--leader-elect-wait-for-app", app
+    return flags(leader_elect_wait_for=f"volcano-system/{lease}", leader_elect_wait_for_app=app)
 
 
 async def _tell(client: Client, service: str, url: str, **more: str) -> None:
@@ -300,7 +286,7 @@ async def _tell(client: Client, service: str, url: str, **more: str) -> None:
     await client.patch(CONFIG_MAPS, key, body, PatchKind.APPLY, field_manager=USER_AGENT, force=True)
 
 
-def _program(service: _Service, credentials: Path, address: str, trust: tuple[str, ...]) -> Program:
+def _program(service: _Service, credentials: Path, address: str, *, trusts_local: bool) -> Program:
     """Return the program of `service`. Health and metrics are served on `address`."""
 
     async def is_ready() -> bool:
@@ -310,15 +296,8 @@ def _program(service: _Service, credentials: Path, address: str, trust: tuple[st
         except aiohttp.ClientError:
             return False
 
-    common = (
-        "--kubeconfig",
-        str(credentials),
-        *trust,
-        "--enable-healthz",
-        "--healthz-address",
-        address,
-        "--enable-metrics",
-    )
+    served = flags(enable_healthz=True, healthz_address=address, enable_metrics=True)
+    common = (*flags(kubeconfig=credentials, trust_local_clients=trusts_local), *served)
     return Program(service.name, service.module, (*common, service.metrics_flag, address, *service.arguments), is_ready)
 
 

@@ -40,8 +40,7 @@ async def release(kubeconfig: Path, say: Callable[[str], None]) -> int:
     Returns:
         0.
 
-    Raises:
-        KubeError: the API server does not answer.
+    Raises KubeError: the API server does not answer.
     """
     async with Client(load_config(str(kubeconfig))) as client:
         await refuse_beside_ours(client)
@@ -154,8 +153,7 @@ async def remove_other_nodes(client: Client, machine: str) -> None:
     `machine`: the name of the node that is this machine. Empty if the nodes are others. Nodes that a user made stay.
     """
     await _remove_nodes(
-        client,
-        lambda name, mark: mark != "true" and ((mark, name) != (MACHINE, machine) if machine else mark == MACHINE),
+        client, lambda name, mark: mark != "true" and ((mark, name) != (MACHINE, machine) if machine else mark == MACHINE)
     )
 
 

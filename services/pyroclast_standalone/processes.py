@@ -40,8 +40,7 @@ def is_free(port: int) -> bool:
 def free_port() -> int:
     """Return a port of 127.0.0.1 on which no process listens, and reserve it while this process runs.
 
-    Raises:
-        OSError: no free port was found.
+    Raises OSError: no free port was found.
     """
     for _ in range(TRIES):
         port = random.choice(RANGE)  # noqa: S311 - not a secret

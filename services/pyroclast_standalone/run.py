@@ -40,11 +40,7 @@ def progress_of(kind: ResourceType, found: dict[str, Any]) -> Progress:
 class View:
     """The followed objects of one namespace, and the watched Jobs, PodGroups and pods that show their progress.
 
-    Args:
-        client: the client of the API server.
-        namespace: the namespace to watch.
-        followed: the UIDs of the followed objects, by kind and key.
-        changed: called when any of the objects has changed.
+    `followed`: the UIDs of the followed objects, by kind and key. `changed`: called when any of the objects has changed.
     """
 
     def __init__(

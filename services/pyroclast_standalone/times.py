@@ -14,11 +14,7 @@ def epoch(text: str | None) -> float | None:
 
 
 def seconds_of(text: str) -> float:
-    """Return the seconds since the epoch of a time in the API's format.
-
-    Raises:
-        ValueError: the text is not such a time.
-    """
+    """Return the seconds since the epoch of a time in the API's format. Raises ValueError: the text is not such a time."""
     return datetime.fromisoformat(text).timestamp()
 
 

@@ -105,13 +105,7 @@ def _own(name: str) -> list[Manifest]:
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {_USER: name}}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
-        {
-            "apiVersion": f"{_RBAC}/v1",
-            "kind": "RoleBinding",
-            "metadata": metadata,
-            "roleRef": role,
-            "subjects": [user, account],
-        },
+        {"apiVersion": f"{_RBAC}/v1", "kind": "RoleBinding", "metadata": metadata, "roleRef": role, "subjects": [user, account]},
         *_binding("", f"{name}-token", name, [user], [token]),
     ]
 

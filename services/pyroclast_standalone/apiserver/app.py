@@ -134,8 +134,7 @@ class Server:
     async def running(self) -> AsyncIterator[None]:
         """Run the background tasks. At the end, everything is closed.
 
-        Raises:
-            JournalFailed: writes can no longer be stored durably. Raised within an exception group.
+        Raises JournalFailed: writes can no longer be stored durably. Raised within an exception group.
         """
         try:
             async with asyncio.TaskGroup() as group:
@@ -174,9 +173,7 @@ async def serving(
 ) -> AsyncIterator[tuple[Server, str]]:
     """Serve on 127.0.0.1 until the block ends. Yield the server and its URL. First write `directory/kubeconfig`.
 
-    Raises:
-        DamagedData: the data directory cannot be used.
-        OSError: the port is in use.
+    Raises DamagedData: the data directory cannot be used; OSError: the port is in use.
     """
     identity = Identity(directory)
     if not identity.is_complete:

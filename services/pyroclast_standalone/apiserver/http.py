@@ -15,7 +15,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from pyroclast.responses import WholeResponse
 from pyroclast_standalone.apiserver.access.audit import AuditLog
 from pyroclast_standalone.apiserver.access.authn import Authenticator, impersonated
-from pyroclast_standalone.apiserver.access.authz import Attributes, Authorizer, attributes_of, denial
+from pyroclast_standalone.apiserver.access.authz import Authorizer, denial
 from pyroclast_standalone.apiserver.documents.errors import DocumentError
 from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.bodies import MAX_BODY
@@ -97,7 +97,7 @@ class Front:
         context.user = self._authenticator.user(request.headers.get("Authorization", ""), tls)
         self._impersonate(request, context)
         info = context.info
-        wish = attributes_of(info)
+        wish = info
         verdict = self._authorizer.decide(context.user, wish)
         if verdict.allowed and info.subresource in _CONNECTING and wish.verb == "get":
             wish = msgspec.structs.replace(wish, verb="create")  # whoever may only read must not start commands
@@ -171,19 +171,19 @@ def _too_large() -> status.StatusError:
     return status.StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}", details={})
 
 
-def _impersonations(user: User, groups: list[str]) -> list[Attributes]:
+def _impersonations(user: User, groups: list[str]) -> list[RequestInfo]:
     parts = user.name.split(":")
     if len(parts) == 4 and parts[:2] == ["system", "serviceaccount"]:
-        wishes = [Attributes("impersonate", "", "serviceaccounts", "", parts[2], parts[3])]
+        wishes = [RequestInfo("impersonate", resource="serviceaccounts", namespace=parts[2], name=parts[3])]
     else:
-        wishes = [Attributes("impersonate", "", "users", name=user.name)]
-    wishes += [Attributes("impersonate", "", "groups", name=group) for group in groups]
+        wishes = [RequestInfo("impersonate", resource="users", name=user.name)]
+    wishes += [RequestInfo("impersonate", resource="groups", name=group) for group in groups]
+    group = "authentication.k8s.io"
     if user.uid:
-        wishes.append(Attributes("impersonate", "authentication.k8s.io", "uids", name=user.uid))
+        wishes.append(RequestInfo("impersonate", group=group, resource="uids", name=user.uid))
+    extras = ((name, value) for name, values in user.extra.items() for value in values)
     wishes += [
-        Attributes("impersonate", "authentication.k8s.io", "userextras", name, "", value)
-        for name, values in user.extra.items()
-        for value in values
+        RequestInfo("impersonate", group=group, resource="userextras", subresource=each, name=value) for each, value in extras
     ]
     return wishes
 

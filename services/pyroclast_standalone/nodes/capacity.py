@@ -25,11 +25,7 @@ class AddressPool:
     _owners: dict[int, str] = field(default_factory=dict)  # UIDs of pods
 
     def take(self, uid: str) -> str:
-        """Allocate a free address for a pod.
-
-        Raises:
-            RuntimeError: all addresses are allocated.
-        """
+        """Allocate a free address for a pod. Raises RuntimeError: all addresses are allocated."""
         first, size = int(self.network.network_address) + 1, self.network.num_addresses - 2
         for step in range(size):
             candidate = first + (self.last + step) % size

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -19,7 +20,10 @@ from pyroclast_standalone.nodes import attaching, records
 from pyroclast_standalone.nodes.environment import ConfigurationError
 from pyroclast_standalone.nodes.lives import ContainerLife, PodLife
 from pyroclast_standalone.nodes.pods import PodKeeper
-from pyroclast_standalone.nodes.runtime import LogLine, LogOptions, Runtime, selected, written
+from pyroclast_standalone.nodes.runtime import LogLine, LogOptions, selected, written
+
+if TYPE_CHECKING:
+    from pyroclast_standalone.nodes.pods import Runtime
 
 _ADMINISTRATORS = "system:masters"
 _FOLLOW_SECONDS = 0.2  # how soon a follower gets a new line

@@ -93,16 +93,9 @@ def references(pod: records.Pod, container: records.Container) -> list[Reference
 
 
 def environment(pod: records.Pod, container: records.Container, place: Place, read: Read) -> dict[str, str]:
-    """Return the variables of `container`.
+    """Return the variables of `container`. `read`: the contents of the objects in `references`, None for a missing one.
 
-    Args:
-        pod: its pod.
-        container: the container.
-        place: the addresses and the node.
-        read: the contents of the objects in `references`. None for an object that does not exist.
-
-    Raises:
-        ConfigurationError: a required object or key does not exist.
+    Raises ConfigurationError: a required object or key does not exist.
     """
     variables: dict[str, str] = {}
     for source in container.env_from:

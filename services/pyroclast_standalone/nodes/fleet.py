@@ -165,13 +165,8 @@ class SimulatedNode:
 class Fleet:
     """Runs the nodes that it registers, and every other Node with the annotation `nodes.pyroclast.dev/simulated: "true"`.
 
-    Args:
-        client: the client of the API server.
-        nodes: the informer of all nodes.
-        names: the nodes to register.
-        fleet: the mark by which a restarted process recognises its nodes.
-        shape: the resources and labels of each node.
-        changed: called with the name of a node whose pods must be reconciled.
+    `names`: the nodes to register. `fleet`: the mark by which a restarted process recognises its nodes. `changed`: called with
+    the name of a node whose pods must be reconciled.
     """
 
     def __init__(
@@ -200,7 +195,7 @@ class Fleet:
         return self._served.get(name)
 
     def is_known(self, name: str) -> bool:
-        """Return whether a Node of that name exists, simulated or not."""
+        """Whether a Node of that name exists, simulated or not."""
         return self._nodes.get(Key("", name)) is not None
 
     @property

@@ -136,8 +136,8 @@ class _Step:
         startup = container.probes.get(ProbeKind.STARTUP)
         if startup is None or startup.verdict is Verdict.SUCCESS:
             since = started_at if startup is None else self._now
-            for kind, probe in ((ProbeKind.LIVENESS, spec.liveness_probe), (ProbeKind.READINESS, spec.readiness_probe)):
-                if probe is not None and kind not in container.probes:
+            for kind in (ProbeKind.LIVENESS, ProbeKind.READINESS):
+                if (probe := spec.probe(kind)) is not None and kind not in container.probes:
                     container.probes[kind] = ProbeState.begin(kind, probe, since)
         for kind, state in container.probes.items():
             if state.next_at is None or state.is_asked or container.terminating_since is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, assert_never
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, assert_never
 
 import orjson
 import structlog
@@ -26,9 +26,15 @@ from pyroclast_standalone.nodes.capacity import AddressPool, pod_requests
 from pyroclast_standalone.nodes.fleet import Fleet, SimulatedNode
 from pyroclast_standalone.nodes.injections import NodeState, of_pod
 from pyroclast_standalone.nodes.lifecycle import advance, resumed
-from pyroclast_standalone.nodes.lives import AskProbe, ContainerLife, Effect, Kill, Phase, PodLife, Start, Terminate, born
-from pyroclast_standalone.nodes.runtime import Runtime
+from pyroclast_standalone.nodes.lives import AskProbe, Effect, Kill, Phase, PodLife, Start, Terminate, born
 from pyroclast_standalone.nodes.statuses import pod_status
+
+if TYPE_CHECKING:
+    from pyroclast_standalone.nodes.processes.runtime import ProcessRuntime
+    from pyroclast_standalone.nodes.simulated import SimulatedRuntime
+
+    Runtime: TypeAlias = SimulatedRuntime | ProcessRuntime
+    """Runs the containers of pods. It writes changes into the `Execution` of a container; processes then wake their pod."""
 
 
 class PodLog:
@@ -95,16 +101,7 @@ class Entry:
 class PodKeeper:
     """Reconciles pods, level-triggered: a key only means that the pod must be reconciled.
 
-    Args:
-        client: the client of the API server.
-        pods: the informer of all bound pods, with the index `node`.
-        runtime: runs containers.
-        addresses: allocates pod IPs.
-        backoff: the delays between restarts.
-        queue: the keys of pods.
-        events: records Events for users.
-        log: records the start and end of pods.
-        now: returns the seconds since the epoch.
+    `pods` has all bound pods, and the index `node`. `backoff` has the delays between restarts of a container.
     """
 
     def __init__(
@@ -272,17 +269,12 @@ class PodKeeper:
             case Kill():
                 await self._runtime.kill(pod, life, container)
             case AskProbe(kind=kind):
-                await self._probe(pod, life, container, effect)
-                if container.probes[kind].message:
-                    self._record(
-                        pod, "Warning", "Unhealthy", f"{kind.capitalize()} probe failed: {container.probes[kind].message}"
-                    )
+                state = container.probes[kind]
+                state.take(await self._runtime.probe(pod, life, container, kind), self._now())
+                if state.message:
+                    self._record(pod, "Warning", "Unhealthy", f"{kind.capitalize()} probe failed: {state.message}")
             case _:
                 assert_never(effect)
-
-    async def _probe(self, pod: records.Pod, life: PodLife, container: ContainerLife, effect: AskProbe) -> None:
-        result = await self._runtime.probe(pod, life, container, effect.kind)
-        container.probes[effect.kind].take(result, self._now())
 
     async def _publish(self, pod: records.Pod, entry: Entry) -> None:
         if entry.life.phase.is_over:
@@ -338,12 +330,8 @@ class PodKeeper:
 
     async def _lose(self, pod: records.Pod) -> None:
         """End a pod whose node was deleted, as the pod garbage collector would."""
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "DeletionByPodGC",
-            "message": "PodGC: node no longer exists",
-        }
+        why = {"reason": "DeletionByPodGC", "message": "PodGC: node no longer exists"}
+        condition = {"type": "DisruptionTarget", "status": "True", **why}
         body = {"metadata": {"uid": pod.metadata.uid}, "status": {"phase": "Failed", "conditions": [condition]}}
         log.info("pod.orphaned", pod=str(pod.key), node=pod.spec.node_name)
         try:

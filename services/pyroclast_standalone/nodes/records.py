@@ -75,6 +75,10 @@ class Container(Wire, frozen=True, kw_only=True):
     readiness_probe: Probe | None = None
     lifecycle: Json | None = None
 
+    def probe(self, kind: str) -> Probe | None:
+        """Return the probe of a kind: `startup`, `liveness` or `readiness`."""
+        return {"startup": self.startup_probe, "liveness": self.liveness_probe, "readiness": self.readiness_probe}[kind]
+
 
 class PodSpec(Wire, frozen=True, kw_only=True):
     """The fields of a pod's spec that its node uses."""

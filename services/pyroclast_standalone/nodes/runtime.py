@@ -1,17 +1,14 @@
-"""The interface of container runtimes, and the data that every runtime needs to start a container."""
+"""What every container runtime needs: the data with which a container starts, and the options of its log."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from pyroclast_standalone import times
 from pyroclast_standalone.nodes import environment, records, volumes
-from pyroclast_standalone.nodes.attaching import Attached
-from pyroclast_standalone.nodes.capacity import Refusal
-from pyroclast_standalone.nodes.lives import ContainerLife, Execution, PodLife, ProbeKind, ProbeResult, Trouble
+from pyroclast_standalone.nodes.lives import Trouble
 from pyroclast_standalone.nodes.sources import Reference, Sources
 
 LogLine = tuple[float, str]
@@ -31,11 +28,7 @@ class LogOptions:
 
     @classmethod
     def parse(cls, query: Mapping[str, str], now: float) -> LogOptions:
-        """Parse the options in a request's query.
-
-        Raises:
-            ValueError: an option is malformed. The message names it.
-        """
+        """Parse the options in a request's query. Raises ValueError: an option is malformed. The message names it."""
         since = times.epoch(query["sinceTime"]) if "sinceTime" in query else None
         if "sinceSeconds" in query:
             since = now - _number(query, "sinceSeconds")
@@ -74,44 +67,6 @@ def _number(query: Mapping[str, str], name: str) -> int:
     return int(query[name])
 
 
-class Runtime(Protocol):
-    """Runs the containers of pods. The runtime writes changes into the `Execution` of a container and then calls `wake`."""
-
-    async def start(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> Execution:
-        """Start a container. A failure is written into the returned execution."""
-
-    async def resume(self, pod: records.Pod, life: PodLife, container: ContainerLife, started_at: float) -> Execution:
-        """Resume a container that an earlier process started."""
-
-    async def terminate(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> None:
-        """Terminate a container gracefully."""
-
-    async def kill(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> None:
-        """Kill a container."""
-
-    async def probe(self, pod: records.Pod, life: PodLife, container: ContainerLife, kind: ProbeKind) -> ProbeResult:
-        """Run a probe."""
-
-    async def lines(
-        self, pod: records.Pod, life: PodLife, container: ContainerLife, *, previous: bool
-    ) -> Sequence[LogLine] | None:
-        """Return the output of the container so far. None if there was no such run."""
-
-    async def admit(self, pod: records.Pod) -> Refusal | None:
-        """Return why a new pod cannot run here. None if it can."""
-
-    def release(self, uid: str) -> None:
-        """Free what a pod that has ended held for itself alone."""
-
-    async def execute(
-        self, pod: records.Pod, life: PodLife, container: ContainerLife, command: list[str], *, tty: bool
-    ) -> Attached | None:
-        """Start a command as if in the container. None if the runtime only simulates."""
-
-    async def forget(self, uid: str) -> None:
-        """Remove the data of a deleted pod."""
-
-
 class MountError(environment.ConfigurationError):
     """The content of a volume does not exist."""
 
@@ -134,8 +89,7 @@ class Workload:
 async def workload(pod: records.Pod, container: records.Container, place: environment.Place, sources: Sources) -> Workload:
     """Read the objects from which `container` has variables.
 
-    Raises:
-        environment.ConfigurationError: a required object or key does not exist.
+    Raises environment.ConfigurationError: a required object or key does not exist.
     """
     read = await _read(environment.references(pod, container), sources)
     variables = environment.environment(pod, container, place, read)
@@ -147,8 +101,7 @@ async def resolved_volumes(
 ) -> dict[str, dict[str, volumes.File]]:
     """Return the files of the volumes of `pod` whose content is in the API.
 
-    Raises:
-        MountError: a required object or key does not exist.
+    Raises MountError: a required object or key does not exist.
     """
     read = await _read(volumes.references(pod), sources)
     found: dict[str, dict[str, volumes.File]] = {}

@@ -66,10 +66,7 @@ class Run:
 def simulate(argv: list[str], environment: Mapping[str, str], *, unknown_seconds: float = 1.0) -> Run:
     """Return the run of a container with this command line. An empty one is the image's own server, which never ends.
 
-    Args:
-        argv: command and arguments with expanded references to variables.
-        environment: the variables of the container.
-        unknown_seconds: the duration of a command that is not understood, which succeeds.
+    `unknown_seconds`: the duration of a command that is not understood, which succeeds.
     """
     if not argv:
         return Run((), None, 0)
@@ -306,11 +303,7 @@ class _Shell:
 
 
 def _parsed(script: str) -> list[_Command]:
-    """Return the commands of `script`.
-
-    Raises:
-        _NotUnderstood: it uses more than lists of simple commands.
-    """
+    """Return the commands of `script`. Raises _NotUnderstood: it uses more than lists of simple commands."""
     commands = [_Command(";")]
     at, is_target = 0, False  # `is_target`: the next word is the file of a redirection
     while at < len(script):

@@ -22,13 +22,9 @@ _MAX_PLAIN_RUNS = 1_000  # cached command lines; Jobs start hundreds of pods wit
 
 
 class SimulatedRuntime:
-    """A `Runtime` of simulated containers.
+    """Runs simulated containers.
 
-    Args:
-        sources: reads ConfigMaps and Secrets.
-        place: returns the place of a pod from the name of its node and its IP.
-        unknown_seconds: the duration of unknown commands.
-        now: returns the seconds since the epoch.
+    `place` returns the place of a pod from the name of its node and its IP. Unknown commands take `unknown_seconds`.
     """
 
     def __init__(
@@ -90,11 +86,7 @@ class SimulatedRuntime:
         del life
         if of_pod(pod.metadata.annotations).fail_probe == kind:
             return ProbeResult(ok=False, message=f"{kind} probe fails by annotation", is_constant=True)
-        spec = {
-            ProbeKind.STARTUP: container.spec.startup_probe,
-            ProbeKind.LIVENESS: container.spec.liveness_probe,
-            ProbeKind.READINESS: container.spec.readiness_probe,
-        }[kind]
+        spec = container.spec.probe(kind)
         command = tuple((spec.exec or {}).get("command") or ()) if spec is not None else ()
         ok = not command or simulate(list(command), {}).exit_code == 0
         return ProbeResult(ok=ok, message="" if ok else f"{command[0]}: exit status 1", is_constant=True)
@@ -104,8 +96,7 @@ class SimulatedRuntime:
     ) -> Sequence[LogLine] | None:
         """Return the output of the container.
 
-        Raises:
-            ConfigurationError: the container ran before a restart of the nodes, and an object that it read was deleted since.
+        Raises ConfigurationError: the container ran before a restart of the nodes, and an object that it read was deleted since.
         """
         run = _run_of(container, previous=previous)
         if run is None:

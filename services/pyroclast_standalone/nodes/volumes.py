@@ -54,8 +54,7 @@ def files(
 ) -> dict[str, File] | None:
     """Return the files of `volume` by path. None if the content of the volume is not in the API.
 
-    Raises:
-        ConfigurationError: a required object or key does not exist.
+    Raises ConfigurationError: a required object or key does not exist.
     """
     found: dict[str, File] = {}
     known = False

@@ -1,4 +1,7 @@
-"""The command `pyroclast takeover`: reports what would happen to an installed Volcano, stops it, and starts it again."""
+"""The command `pyroclast takeover`: reports what would happen to an installed Volcano, stops it, and starts it again.
+
+`check`, `print_values`, `take_over` and `back` return the exit status. They raise KubeError: the API server does not answer.
+"""
 
 from __future__ import annotations
 
@@ -143,27 +146,13 @@ HEADERS = ("PART", "NAME", "EFFECT", "DETAIL")
 
 
 async def check(kubeconfig: Path, say: Callable[[str], None]) -> int:
-    """Print the table of findings. Nothing is written to the cluster.
-
-    Returns:
-        0 when Pyroclast can take over without loss, else 1.
-
-    Raises:
-        KubeError: the API server does not answer.
-    """
+    """Print the table of findings. Nothing is written to the cluster."""
     async with Client(load_config(str(kubeconfig))) as client:
         return await _check(await inventory.read(client), say)
 
 
 async def print_values(kubeconfig: Path, say: Callable[[str], None]) -> int:
-    """Print the values for Pyroclast's chart that carry the installed Volcano over. Nothing is written to the cluster.
-
-    Returns:
-        0 when Pyroclast can take over without loss, else 1. Then comments name what would be lost.
-
-    Raises:
-        KubeError: the API server does not answer.
-    """
+    """Print the values for Pyroclast's chart that carry the installed Volcano over. Nothing is written to the cluster."""
     async with Client(load_config(str(kubeconfig))) as client:
         findings = await _review(await inventory.read(client))
     lost = [finding for finding in findings if finding.effect is Effect.LOST]
@@ -186,12 +175,6 @@ async def take_over(kubeconfig: Path, say: Callable[[str], None]) -> int:
     """Check, then stop Volcano so that Pyroclast can be installed. If something would be lost, nothing is changed.
 
     The command can be interrupted and run again. Running pods are not affected.
-
-    Returns:
-        0 when Volcano has stopped, 1 when something would be lost.
-
-    Raises:
-        KubeError: the API server does not answer.
     """
     async with Client(load_config(str(kubeconfig))) as client:
         found = await inventory.read(client)
@@ -205,14 +188,7 @@ async def take_over(kubeconfig: Path, say: Callable[[str], None]) -> int:
 
 
 async def back(kubeconfig: Path, say: Callable[[str], None]) -> int:
-    """Start Volcano again in the state before `take_over`.
-
-    Returns:
-        0 when Volcano was started, 1 when there is no Volcano.
-
-    Raises:
-        KubeError: the API server does not answer.
-    """
+    """Start Volcano again in the state before `take_over`."""
     async with Client(load_config(str(kubeconfig))) as client:
         found = await inventory.read(client)
         if not found.programs:

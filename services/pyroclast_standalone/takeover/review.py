@@ -44,30 +44,12 @@ _LOGGING_FLAGS: Final = frozenset(
 
 _OWN_FLAGS: Final = frozenset(
     {
-        "--admission-conf",
-        "--ca-cert-file",
-        "--enable-healthz",
-        "--enable-metrics",
-        "--enabled-admission",
-        "--healthz-address",
-        "--kubeconfig",
-        "--leader-elect",
-        "--leader-elect-resource-lock",
-        "--leader-elect-resource-name",
-        "--leader-elect-resource-namespace",
-        "--listen-address",
-        "--lock-object-namespace",
-        "--master",
-        "--metrics-address",
-        "--port",
-        "--scheduler-conf",
-        "--sharding-configmap",
-        "--sharding-configmap-namespace",
-        "--tls-cert-file",
-        "--tls-private-key-file",
-        "--webhook-namespace",
-        "--webhook-service-name",
-        "--webhook-url",
+        *("--admission-conf", "--ca-cert-file", "--enable-healthz", "--enable-metrics", "--enabled-admission"),
+        *("--healthz-address", "--kubeconfig", "--leader-elect", "--leader-elect-resource-lock"),
+        *("--leader-elect-resource-name", "--leader-elect-resource-namespace", "--listen-address"),
+        *("--lock-object-namespace", "--master", "--metrics-address", "--port", "--scheduler-conf", "--sharding-configmap"),
+        *("--sharding-configmap-namespace", "--tls-cert-file", "--tls-private-key-file", "--webhook-namespace"),
+        *("--webhook-service-name", "--webhook-url"),
     }
 )
 """Flags for the place and manner of an installation, whose values Pyroclast's chart sets itself."""
@@ -172,12 +154,8 @@ def review(
 ) -> list[Finding]:
     """Return the findings in the order of the table.
 
-    Args:
-        inventory: the parts of the installed Volcano.
-        crds: the names of the CustomResourceDefinitions of Pyroclast.
-        flags: the known flags of each program of Pyroclast and their descriptions, by module.
-        answers: the result for each configuration, by file name and text.
-        given: the arguments in Pyroclast's chart for each program, by module.
+    Of Pyroclast: the names of its `crds`, the known `flags` of each program with their descriptions, and the arguments that are
+    `given` to each program in the chart, both by module. `answers`: the result for each configuration, by file name and text.
     """
     main = _main_scheduler(inventory.programs)  # the other schedulers become further names of it
     return [

@@ -10,7 +10,7 @@ import yaml
 
 from pyroclast.api import builtin, crd_files, crds, hyperjobs
 from pyroclast.api.crds import structural_schema
-from pyroclast_standalone.apiserver.documents.schema_rules import compile_rules
+from pyroclast_standalone.apiserver.documents.schema_rules import Rules
 
 BASES = Path(__file__).parents[3] / "charts" / "pyroclast" / "crd" / "bases"
 DEFINITIONS = {definition["metadata"]["name"]: definition for definition in crds.custom_resource_definitions()}
@@ -253,7 +253,7 @@ def test_hypernode_member_selector_is_valid_with_exactly_one_match_type(count):
         0: ["Either ExactMatch or RegexMatch or LabelMatch must be specified"],
         1: [],
     }.get(count, ["Only one of ExactMatch, RegexMatch, or LabelMatch can be specified"])
-    rules = compile_rules(at("hypernodes.topology.volcano.sh", "spec.members.*.selector"))
+    rules = Rules(at("hypernodes.topology.volcano.sh", "spec.members.*.selector"), is_root=True)
     for chosen in combinations(given.items(), count):
         errors = []
         rules.check(dict(chosen), None, errors, [])

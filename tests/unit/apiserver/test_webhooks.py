@@ -43,10 +43,7 @@ class HookServer:
         identity = self.api.server.server.identity
         hook = {
             "name": f"{path.strip('/')}.example.org",
-            "clientConfig": {
-                "url": self.url + path,
-                "caBundle": base64.b64encode(identity.authority.read_bytes()).decode(),
-            },
+            "clientConfig": {"url": self.url + path, "caBundle": base64.b64encode(identity.authority.read_bytes()).decode()},
             "rules": [
                 {
                     "operations": ["*"],

@@ -3,7 +3,7 @@
 import pytest
 
 from pyroclast_standalone.apiserver.documents.conditions import ConditionError, Conditions, fault_of_condition
-from pyroclast_standalone.apiserver.documents.schema_rules import check_rules, compile_rules, reader_of, type_of
+from pyroclast_standalone.apiserver.documents.schema_rules import Rules, check_rules, reader_of, type_of
 
 COUNT = {"type": "integer"}
 MOMENT = {"type": "string", "format": "date-time"}
@@ -15,7 +15,7 @@ def schema(*rules, **properties):
 
 def faults(document, definition):
     errors, warnings = [], []
-    compile_rules(definition).check(document, None, errors, warnings)
+    Rules(definition, is_root=True).check(document, None, errors, warnings)
     return [str(each) for each in errors]
 
 

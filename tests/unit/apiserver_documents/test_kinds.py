@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
+from pyroclast.rules.podspecs.annotations import check_annotation_names
 from pyroclast_standalone.apiserver import kinds
 from pyroclast_standalone.apiserver.documents.errors import causes_of
-from pyroclast_standalone.apiserver.documents.metadata import check_annotation_names
 from tests.unit.apiserver_documents.conftest import address, recorded, settled
 
 ROWS = recorded("kinds")
@@ -54,4 +54,6 @@ def test_validation_causes_and_warnings_equal_those_of_kube_apiserver(row):
     ("text", "fits"), [("a" * 262_143, True), ("a" * 262_144, False), ("é" * 131_071, True), ("é" * 131_072, False)]
 )
 def test_annotation_size_limit_is_counted_in_bytes(text, fits):
-    assert (check_annotation_names({"a": text}, "metadata.annotations") == []) is fits
+    errors = []
+    check_annotation_names({"a": text}, "metadata.annotations", errors)
+    assert (errors == []) is fits

@@ -4,20 +4,15 @@ import json
 import re
 
 from pyroclast.api import builtin
-from pyroclast_standalone.apiserver.documents.openapi import ServedResource, document
-from tests.unit.apiserver_documents.conftest import WIDGET_SCHEMA
+from pyroclast_standalone.apiserver.kinds import custom_strategy, strategy_of
+from pyroclast_standalone.apiserver.storage.registry import Resource
+from pyroclast_standalone.apiserver.storage.store import Collection
+from pyroclast_standalone.apiserver.verbs.openapi import document
+from tests.unit.apiserver_documents.conftest import WIDGETS
 
-VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-CONFIG_MAP = ServedResource("", "v1", "ConfigMap", "configmaps", namespaced=True, verbs=VERBS)
-WIDGET = ServedResource(
-    "recorded.example.org",
-    "v1",
-    "W",
-    "ws",
-    namespaced=True,
-    verbs=VERBS,
-    schema=WIDGET_SCHEMA,
-)
+KEPT = Collection("things", 1, 0)
+CONFIG_MAP, POD = (Resource(strategy_of("", "v1", kind), KEPT) for kind in ("ConfigMap", "Pod"))
+WIDGET = Resource(custom_strategy(WIDGETS, "v1"), KEPT)
 
 
 def operation(made, path, method):
@@ -29,7 +24,7 @@ def parameters(made, path, method):
 
 
 def test_patch_operations_list_their_content_types_and_parameters():
-    built_in, custom = document("", "v1", [CONFIG_MAP]), document("recorded.example.org", "v1", [WIDGET])
+    built_in, custom = document([CONFIG_MAP]), document([WIDGET])
     path = "/api/v1/namespaces/{namespace}/configmaps/{name}"
     types = set(operation(built_in, path, "patch")["requestBody"]["content"])
     assert types == {
@@ -45,7 +40,7 @@ def test_patch_operations_list_their_content_types_and_parameters():
 
 
 def test_operations_name_their_kind_and_action():
-    made = document("", "v1", [CONFIG_MAP])
+    made = document([CONFIG_MAP])
     post = operation(made, "/api/v1/namespaces/{namespace}/configmaps", "post")
     assert post["x-kubernetes-action"] == "post"
     assert post["x-kubernetes-group-version-kind"] == {"group": "", "kind": "ConfigMap", "version": "v1"}
@@ -53,8 +48,8 @@ def test_operations_name_their_kind_and_action():
 
 
 def test_every_schema_reference_resolves():
-    for group, served in (("", CONFIG_MAP), ("recorded.example.org", WIDGET)):
-        made = document(group, "v1", [served])
+    for served in (CONFIG_MAP, WIDGET):
+        made = document([served])
         schemas = made["components"]["schemas"]
         named = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(made)))
         assert named <= set(schemas)
@@ -62,7 +57,7 @@ def test_every_schema_reference_resolves():
 
 
 def test_custom_resource_schemas_are_published():
-    schemas = document("recorded.example.org", "v1", [WIDGET])["components"]["schemas"]
+    schemas = document([WIDGET])["components"]["schemas"]
     widget = schemas["org.example.recorded.v1.W"]
     assert widget["x-kubernetes-group-version-kind"] == [{"group": "recorded.example.org", "kind": "W", "version": "v1"}]
     assert set(widget["properties"]) == {"apiVersion", "kind", "metadata", "spec", "status"}
@@ -71,8 +66,7 @@ def test_custom_resource_schemas_are_published():
 
 
 def test_built_in_schemas_have_merge_keys_and_patch_strategies():
-    pod = ServedResource("", "v1", "Pod", "pods", namespaced=True, verbs=VERBS)
-    schemas = document("", "v1", [pod])["components"]["schemas"]
+    schemas = document([POD])["components"]["schemas"]
     containers = schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
     assert containers["x-kubernetes-patch-merge-key"] == "name"
     assert containers["x-kubernetes-patch-strategy"] == "merge"
@@ -80,8 +74,7 @@ def test_built_in_schemas_have_merge_keys_and_patch_strategies():
 
 
 def test_enum_values_are_published_and_refer_to_fields_without_an_enum():
-    pods = ServedResource("", "v1", "Pod", "pods", namespaced=True, verbs=("list",))
-    schemas = document("", "v1", [pods])["components"]["schemas"]
+    schemas = document([POD])["components"]["schemas"]
     assert schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["restartPolicy"]["enum"] == ["Always", "Never", "OnFailure"]
     definitions = builtin.definitions()
     for name in builtin.enumerations():

@@ -27,15 +27,3 @@ def test_json_patch_yields_the_target_document_and_keeps_the_source(old, new):
 def test_merge_patch_is_idempotent(target, patch):
     once = json_patch.merge(target, patch)
     assert json_patch.merge(once, patch) == once
-
-
-POD = {
-    "metadata": {"labels": {"x": "y"}, "finalizers": ["a", "b"]},
-    "spec": {
-        "containers": [{"name": "a", "image": "i", "env": [{"name": "A", "value": "1"}]}, {"name": "b"}],
-        "tolerations": [1],
-    },
-}
-
-
-A, B = POD["spec"]["containers"]

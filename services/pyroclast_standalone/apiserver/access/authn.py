@@ -71,11 +71,7 @@ class TokenSigner:
         return (content + b"." + _encode(self._sign(content))).decode()
 
     def read(self, token: str, *, now: float) -> dict[str, Any]:
-        """Return the claims of `token`.
-
-        Raises:
-            InvalidToken: the signature is wrong, or the token is not valid at this time.
-        """
+        """Return the claims of `token`. Raises InvalidToken: the signature is wrong, or the token is not valid at this time."""
         try:
             content, _, signature = token.encode().rpartition(b".")
             if not hmac.compare_digest(_decode(signature), self._sign(content)):

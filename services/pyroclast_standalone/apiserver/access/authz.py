@@ -18,23 +18,6 @@ _CACHE_LIMIT: Final = 20_000  # verdicts: the users of a test cluster times thei
 _NONE: Final[tuple[str, ...]] = ()
 
 
-class Attributes(msgspec.Struct, frozen=True):
-    """The attributes of a request for authorization. `path` is set for a non-resource request. Names may be empty."""
-
-    verb: str
-    group: str = ""
-    resource: str = ""
-    subresource: str = ""
-    namespace: str = ""
-    name: str = ""
-    path: str = ""
-
-    @property
-    def full_resource(self) -> str:
-        """The resource with its subresource, such as `pods/log`."""
-        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
-
-
 class Verdict(msgspec.Struct, frozen=True):
     """Whether a request is allowed, and by which binding."""
 
@@ -61,13 +44,6 @@ class _Binding:
 _ANYTHING: Final = Verdict(True)
 
 
-def attributes_of(info: RequestInfo) -> Attributes:
-    """Return the attributes of a request."""
-    if not info.is_resource:
-        return Attributes(info.verb, path=info.path)
-    return Attributes(info.verb, info.group, info.resource, info.subresource, info.namespace, info.name)
-
-
 class Authorizer:
     """RBAC. Verdicts are cached until any role or binding changes."""
 
@@ -77,7 +53,7 @@ class Authorizer:
         self._bindings = store.collection(f"rolebindings.{_GROUP}")
         self._cluster_bindings = store.collection(f"clusterrolebindings.{_GROUP}")
         self._watched = {self._roles, self._cluster_roles, self._bindings, self._cluster_bindings}
-        self._verdicts: dict[tuple[str, tuple[str, ...], Attributes], Verdict] = {}
+        self._verdicts: dict[tuple[str, tuple[str, ...], RequestInfo], Verdict] = {}
         self._parsed: dict[tuple[str, str, int], tuple[Mapping[str, Any], ...]] = {}
         self._by_namespace: dict[str, list[_Binding]] | None = None
         store.listeners.append(self._on_change)
@@ -88,8 +64,8 @@ class Authorizer:
             self._parsed.clear()
             self._by_namespace = None
 
-    def decide(self, user: User, wanted: Attributes) -> Verdict:
-        """Decide whether `user` may make a request with the attributes `wanted`."""
+    def decide(self, user: User, wanted: RequestInfo) -> Verdict:
+        """Decide whether `user` may make the request `wanted`."""
         if "system:masters" in user.groups:
             return _ANYTHING
         key = (user.name, user.groups, wanted)
@@ -100,7 +76,7 @@ class Authorizer:
             found = self._verdicts[key] = self._evaluate(user, wanted)
         return found
 
-    def _evaluate(self, user: User, wanted: Attributes) -> Verdict:
+    def _evaluate(self, user: User, wanted: RequestInfo) -> Verdict:
         for binding, subject, rules in self.rules_for(user, wanted.namespace):
             if any(_allows(rule, wanted) for rule in rules):
                 return Verdict(True, _reason(binding, subject))
@@ -154,11 +130,11 @@ def _is(user: User, subject: Mapping[str, Any], namespace: str) -> bool:
             return False
 
 
-def _allows(rule: Mapping[str, Any], wanted: Attributes) -> bool:
+def _allows(rule: Mapping[str, Any], wanted: RequestInfo) -> bool:
     verbs = rule.get("verbs") or _NONE
     if "*" not in verbs and wanted.verb not in verbs:
         return False
-    if wanted.path:
+    if wanted.path and not wanted.is_resource:
         return any(_path_matches(each, wanted.path) for each in rule.get("nonResourceURLs") or _NONE)
     groups = rule.get("apiGroups") or _NONE
     if "*" not in groups and wanted.group not in groups:
@@ -184,9 +160,9 @@ def _reason(binding: _Binding, subject: Mapping[str, Any]) -> str:
     return f'RBAC: allowed by {kind} "{name}" of {binding.role_kind} "{binding.role}" to {subject.get("kind")} "{who}"'
 
 
-def denial(user: User, wanted: Attributes) -> status.StatusError:
+def denial(user: User, wanted: RequestInfo) -> status.StatusError:
     """Return the 403 error for a request that `user` may not make."""
-    if wanted.path:
+    if wanted.path and not wanted.is_resource:
         message = f'User "{user.name}" cannot {wanted.verb} path "{wanted.path}"'
         return status.StatusError(403, "Forbidden", f"forbidden: {message}", details={})
     where = f'in the namespace "{wanted.namespace}"' if wanted.namespace else "at the cluster scope"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def write_private(path: Path, content: bytes) -> None:
     temporary.replace(path)
 
 
-def kubeconfig(name: str, cluster: dict[str, str], user: dict[str, str], *, namespace: str) -> str:
+def kubeconfig(name: str, cluster: Mapping[str, str | bool], user: Mapping[str, str], *, namespace: str) -> str:
     """Return a kubeconfig, as JSON, with the user `name`."""
     context = {"cluster": "pyroclast", "user": name, "namespace": namespace}  # some clients need a namespace
     document = {

@@ -106,8 +106,7 @@ class HookClient:
     async def call(self, matched: Matched, review: Review, seen: Seen, *, mutating: bool) -> Response:
         """Call a webhook. Return its response to `review`. `seen` are the new and old object in the webhook's version.
 
-        Raises:
-            CallFailed: the webhook cannot be reached, is too slow, or gives an invalid answer.
+        Raises CallFailed: the webhook cannot be reached, is too slow, or gives an invalid answer.
         """
         hook = matched.hook
         if "v1" not in hook.versions:
@@ -211,11 +210,7 @@ def _review(uid: str, matched: Matched, review: Review, seen: Seen) -> bytes:
 
 
 def _checked(answer: Any, uid: str, *, mutating: bool) -> Response:  # noqa: ANN401 - any JSON
-    """Return the `response` of the answer.
-
-    Raises:
-        ValueError: the answer is invalid.
-    """
+    """Return the `response` of the answer. Raises ValueError: the answer is invalid."""
     if (
         not isinstance(answer, dict)
         or answer.get("kind") != "AdmissionReview"

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pyroclast.resources import quantity
 from pyroclast_standalone import times
 from pyroclast_standalone.apiserver.access.internal import KeyedWorker
-from pyroclast_standalone.apiserver.controllers.events import EventTeller
+from pyroclast_standalone.apiserver.controllers import events
 from pyroclast_standalone.apiserver.documents.selectors import from_label_selector
 from pyroclast_standalone.apiserver.kinds.core_cluster import CLAIM_PROTECTION, VOLUME_PROTECTION
 from pyroclast_standalone.apiserver.storage import objectmeta
@@ -141,7 +141,6 @@ class ClaimController:
         self._claims, self._volumes = self._claim.collection, self._volume.collection
         self._pods, self._classes = store.collection("pods"), store.collection(_CLASSES)
         self._now = now
-        self._events = EventTeller(store, registry, "persistentvolume-controller", now)
         self.worker: KeyedWorker[_Item] = KeyedWorker("claim", self._work)
         store.listeners.append(self._on_change)
 
@@ -199,7 +198,9 @@ class ClaimController:
             chosen = self._classes.items.get(name)
             means = provided_by(claim, chosen.load() if chosen is not None else None, is_used=is_used)
             if isinstance(means, str):
-                self._events.tell(self._claim, stored, *means.split(": ", 1), kind="Normal")
+                reason, _, message = means.partition(": ")
+                by = "persistentvolume-controller"
+                events.tell(self._store, self._claim, stored, reason, message, component=by, now=self._now())
                 return
             found = means
         if found is not None:

@@ -132,7 +132,7 @@ class Definitions:
                 warning = version.get("deprecationWarning") or _deprecation(spec, version["name"])
             is_stored = version["name"] == storage
             resources.append(
-                Resource.of(
+                Resource(
                     strategy,
                     collection,
                     from_stored=None if is_stored else _to_version(api_version, strategy),

@@ -4,81 +4,65 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pyroclast_standalone import times
 from pyroclast_standalone.apiserver.kinds.access import RENAMED
 from pyroclast_standalone.apiserver.storage import objectmeta
-from pyroclast_standalone.apiserver.storage.registry import Registry, Resource
+from pyroclast_standalone.apiserver.storage.registry import Resource, View
 from pyroclast_standalone.apiserver.storage.store import Store, Stored
 
 _LIFETIME: Final = 3600.0  # seconds
 _SWEEP_SECONDS: Final = 60.0
 
 
-def from_core(body: dict[str, Any]) -> dict[str, Any]:
-    """Convert a core event to `events.k8s.io/v1`."""
-    body["apiVersion"] = "events.k8s.io/v1"
-    for core, new in RENAMED.items():
-        if core in body:
-            body[new] = body.pop(core)
-    return body
+def _renaming(api_version: str, names: Mapping[str, str]) -> View:
+    """Return a function that converts an event to `api_version`, with other names of some fields."""
+
+    def convert(body: dict[str, Any]) -> dict[str, Any]:
+        body["apiVersion"] = api_version
+        body |= {new: body.pop(old) for old, new in names.items() if old in body}
+        return body
+
+    return convert
 
 
-def to_core(body: dict[str, Any]) -> dict[str, Any]:
-    """Convert an `events.k8s.io/v1` event to a core event."""
-    body["apiVersion"] = "v1"
-    for core, new in RENAMED.items():
-        if new in body:
-            body[core] = body.pop(new)
-    return body
+_TO_CORE: Final = _renaming("v1", {new: core for core, new in RENAMED.items()})
+VIEWS: Final = {"events.k8s.io/v1/events": (_renaming("events.k8s.io/v1", RENAMED), _TO_CORE)}
 
 
-VIEWS: Final = {"events.k8s.io/v1/events": (from_core, to_core)}
-
-
-class EventTeller:
-    """Records events about objects."""
-
-    def __init__(self, store: Store, registry: Registry, component: str, now: Callable[[], float]) -> None:
-        self._store = store
-        self._events = registry.require("", "v1", "events")
-        self._component = component
-        self._now = now
-
-    def tell(self, resource: Resource, about: Stored, reason: str, message: str, *, kind: str = "Warning") -> None:
-        """Record an event about an object, once for each reason and object."""
-        now = self._now()
-        namespace = about.namespace or "default"
-        name = f"{about.name}.{uuid.uuid5(uuid.NAMESPACE_OID, about.uid + reason).hex[:16]}"
-        key = f"{namespace}/{name}"
-        if key in self._events.collection.items:
-            return
-        metadata = {"name": name, "namespace": namespace}
-        objectmeta.complete(metadata, now)
-        body = {
-            "metadata": metadata,
-            "involvedObject": {
-                "kind": resource.kind,
-                "namespace": about.namespace,
-                "name": about.name,
-                "uid": about.uid,
-                "apiVersion": resource.api_version,
-                "resourceVersion": str(about.revision),
-            },
-            "reason": reason,
-            "message": message,
-            "source": {"component": self._component},
-            "firstTimestamp": times.rfc3339(now),
-            "lastTimestamp": times.rfc3339(now),
-            "count": 1,
-            "type": kind,
-            "eventTime": None,
-            "reportingComponent": self._component,
-            "reportingInstance": "",
-        }
-        self._store.put(self._events.collection, key, objectmeta.ordered(body, "Event", "v1"))
+def tell(store: Store, resource: Resource, about: Stored, reason: str, message: str, *, component: str, now: float) -> None:
+    """Record a normal event of `component` about an object, once for each reason and object."""
+    events, namespace = store.collection("events"), about.namespace or "default"
+    name = f"{about.name}.{uuid.uuid5(uuid.NAMESPACE_OID, about.uid + reason).hex[:16]}"
+    key = f"{namespace}/{name}"
+    if key in events.items:
+        return
+    metadata = {"name": name, "namespace": namespace}
+    objectmeta.complete(metadata, now)
+    body = {
+        "metadata": metadata,
+        "involvedObject": {
+            "kind": resource.kind,
+            "namespace": about.namespace,
+            "name": about.name,
+            "uid": about.uid,
+            "apiVersion": resource.api_version,
+            "resourceVersion": str(about.revision),
+        },
+        "reason": reason,
+        "message": message,
+        "source": {"component": component},
+        "firstTimestamp": times.rfc3339(now),
+        "lastTimestamp": times.rfc3339(now),
+        "count": 1,
+        "type": "Normal",
+        "eventTime": None,
+        "reportingComponent": component,
+        "reportingInstance": "",
+    }
+    store.put(events, key, objectmeta.ordered(body, "Event", "v1"))
 
 
 async def expire(store: Store, now: Callable[[], float]) -> None:

@@ -221,15 +221,8 @@ def apply(
     The arguments are not modified. The result shares values with both. An apply without changes returns an object equal to
     `live`.
 
-    Args:
-        live: the present object.
-        applied: the configuration.
-        schema: the schema of their kind.
-        manager: the field manager.
-        api_version: the version of the endpoint.
-        now: the time in RFC 3339, in whole seconds.
-        force: whether `manager` takes over fields of other managers.
-        subresource: the subresource of the endpoint.
+    `api_version` and `subresource`: those of the endpoint. `now`: the time in RFC 3339, in whole seconds. `force`: whether
+    `manager` takes over fields of other managers.
     """
     _check(applied, schema, api_version)
     before = _without_owners(live) if live is not None else _blank(applied, schema)

@@ -76,8 +76,7 @@ class Conditions:
     def hold(self, variables: Mapping[str, Json]) -> bool:
         """Return whether all conditions are true. A false condition decides, even if others cannot be evaluated.
 
-        Raises:
-            ConditionError: no condition is false, and one could not be evaluated.
+        Raises ConditionError: no condition is false, and one could not be evaluated.
         """
         failures: list[str] = []
         for program in self._programs:

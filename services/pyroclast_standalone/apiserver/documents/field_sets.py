@@ -23,8 +23,7 @@ class BadFieldPath(Exception):
 def find_field(path: str, schema: Mapping[str, Json]) -> Mapping[str, Json]:
     """Return the schema of the field at `path` below `schema`.
 
-    Raises:
-        BadFieldPath: the path is invalid. The message is that of the API.
+    Raises BadFieldPath: the path is invalid. The message is that of the API.
     """
     if not path.startswith(".") or "[" in path:
         raise BadFieldPath("fields are named by dots here" if "[" in path else f"expected [ or . but got: {path}")

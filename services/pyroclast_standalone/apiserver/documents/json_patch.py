@@ -111,13 +111,7 @@ def _edited(document: Json, steps: _Steps, edit: Callable[[Json, str], Json]) ->
         raise _DoesNotApply
     if len(steps) == 1:
         return edit(document, steps[0])
-    child = _edited(_child(document, steps[0]), steps[1:], edit)
-    copy = document.copy()
-    if isinstance(copy, dict):
-        copy[steps[0]] = child
-    else:
-        copy[_index(steps[0], len(copy), may_append=False)] = child
-    return copy
+    return _with(document, steps[0], _edited(_child(document, steps[0]), steps[1:], edit))
 
 
 def _add(document: Json, steps: _Steps, value: Json) -> Json:
@@ -136,19 +130,25 @@ def _remove(document: Json, steps: _Steps) -> Json:
     def edit(holder: Json, step: str) -> Json:
         _child(holder, step)
         copy = holder.copy()
-        del copy[step if isinstance(copy, dict) else _index(step, len(copy), may_append=False)]
+        del copy[_place(copy, step)]
         return copy
 
     return _edited(document, steps, edit)
 
 
 def _replace(document: Json, steps: _Steps, value: Json) -> Json:
-    def edit(holder: Json, step: str) -> Json:
-        copy = holder.copy()
-        copy[step if isinstance(copy, dict) else _index(step, len(copy), may_append=False)] = value
-        return copy
+    return _edited(document, steps, lambda holder, step: _with(holder, step, value)) if steps else value
 
-    return _edited(document, steps, edit) if steps else value
+
+def _with(holder: Json, step: str, value: Json) -> Json:
+    """Return a copy of an object or a list with another value at `step`."""
+    copy = holder.copy()
+    copy[_place(copy, step)] = value
+    return copy
+
+
+def _place(holder: Json, step: str) -> str | int:
+    return step if isinstance(holder, dict) else _index(step, len(holder), may_append=False)
 
 
 def _same(left: Json, right: Json) -> bool:

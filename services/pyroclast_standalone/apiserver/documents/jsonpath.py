@@ -128,8 +128,7 @@ def compile_path(path: str) -> Callable[[Json], list[Json]]:
 
     A missing key results in no values.
 
-    Raises:
-        BadPath: the syntax is invalid.
+    Raises BadPath: the syntax is invalid.
     """
     steps = _steps(path)
 

@@ -8,28 +8,12 @@ from typing import Any, Final
 from pyroclast.resources.go_text import go_quote
 from pyroclast.rules import names
 from pyroclast.rules.errors import FieldError, forbidden, invalid, required
-from pyroclast.rules.podspecs.annotations import check_annotation_names as check_names
-from pyroclast.rules.podspecs.options import check_labels as check_pairs
+from pyroclast.rules.podspecs.annotations import check_annotation_names
+from pyroclast.rules.podspecs.options import check_labels
 
 IMMUTABLE: Final = "field is immutable"
 _OWNER_FIELDS: Final = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 _ONLY_ONE: Final = 'Only one reference can have Controller set to true. Found "true" in references for {} and {}'
-
-
-def check_labels(labels: Mapping[str, str] | None, path: str) -> list[FieldError]:
-    """Return the faults of a map of labels."""
-    errors: list[FieldError] = []
-    if labels:
-        check_pairs(labels, path, errors)
-    return errors
-
-
-def check_annotation_names(annotations: Mapping[str, str] | None, path: str) -> list[FieldError]:
-    """Return the faults of the keys and the size of annotations."""
-    errors: list[FieldError] = []
-    if annotations:
-        check_names(annotations, path, errors)
-    return errors
 
 
 def _in_order(owner: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,9 +90,9 @@ def _check_common(metadata: Mapping[str, Any], path: str) -> list[FieldError]:
     if (generation := metadata.get("generation") or 0) < 0:
         errors.append(invalid(f"{path}.generation", generation, "must be greater than or equal to 0"))
     if labels := metadata.get("labels"):
-        errors += check_labels(labels, f"{path}.labels")
+        check_labels(labels, f"{path}.labels", errors)
     if annotations := metadata.get("annotations"):
-        errors += check_annotation_names(annotations, f"{path}.annotations")
+        check_annotation_names(annotations, f"{path}.annotations", errors)
     if owners := metadata.get("ownerReferences"):
         errors += _check_owners(owners, f"{path}.ownerReferences")
     if finalizers := metadata.get("finalizers"):

@@ -12,7 +12,7 @@ import orjson
 
 from pyroclast_standalone.apiserver.documents.errors import Json, Object, Undecodable, UnsupportedBody
 from pyroclast_standalone.apiserver.documents.schema import definition_name
-from pyroclast_standalone.apiserver.documents.wire import Field, message_of, named_types
+from pyroclast_standalone.apiserver.documents.wire import Field, messages, named_types
 
 _MAGIC: Final = b"k8s\x00"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -141,8 +141,8 @@ def _numbers(values: list[Any]) -> list[Any]:
 def _object(data: bytes, name: str) -> Object:
     """Return a message as JSON, with embedded messages flattened and empty texts omitted."""
     result: Object = {}
-    declared, parts = message_of(name), _read(data)
-    for field in declared.fields if declared else ():
+    parts = _read(data)
+    for field in messages().get(name, ()):
         values = parts.get(field.number) if field.number else None
         if not values:
             continue
@@ -162,11 +162,9 @@ def _object(data: bytes, name: str) -> Object:
 
 
 def decode(body: bytes, *, kind: str = "") -> Object:
-    """Return the object in a body of type `application/vnd.kubernetes.protobuf`.
+    """Return the object in a body of type `application/vnd.kubernetes.protobuf`: the magic number and the envelope.
 
-    Args:
-        body: the magic number and the envelope.
-        kind: the kind that the route expects. It is used for `DeleteOptions`, which is the same in every group.
+    `kind`: the kind that the route expects. It is used for `DeleteOptions`, which is the same in every group.
     """
     if not body.startswith(_MAGIC):
         raise Undecodable("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
@@ -176,7 +174,7 @@ def decode(body: bytes, *, kind: str = "") -> Object:
         api_version, own = _text(type_of, 1), _text(type_of, 2) or kind
         group, _, version = api_version.rpartition("/")
         name = f"{_META}{own}" if own in {"DeleteOptions", "Status"} else definition_name(group, version, own)
-        if message_of(name) is None:
+        if name not in messages():
             raise UnsupportedBody(f"{own} of {api_version} cannot be read as protobuf here; {_HINT}")
         content = _object(envelope.get(2, [b""])[-1], name)
     except (IndexError, KeyError, TypeError, ValueError, OverflowError, RecursionError, struct.error):

@@ -7,6 +7,7 @@ keys of list items, and which values are merged or replaced.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from typing import Any, Final, TypeAlias
 
@@ -19,6 +20,7 @@ Resolver: TypeAlias = Callable[[str], "Node"]
 _STEPS_KEPT: Final = 256  # per node: more than any object of the API declares
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Node:
     """One node of a schema.
 
@@ -42,46 +44,25 @@ class Node:
         blank: for a root, the object when no field is set.
     """
 
-    __slots__ = (
-        "_fields",
-        "_item",
-        "_resolve",
-        "blank",
-        "defaults",
-        "is_atomic",
-        "is_set",
-        "kept_from_status",
-        "keys",
-        "merge_key",
-        "name",
-        "open",
-        "primitive",
-        "source",
-        "splits_status",
-        "steps",
-        "strategies",
-        "type",
-    )
-
-    def __init__(self, shape: str, source: Mapping[str, Any], resolve: Resolver | None = None, *, name: str = "") -> None:
-        self.type = shape
-        self.source = source
-        self.name = name
-        self.keys: tuple[str, ...] = ()
-        self.defaults: Mapping[str, Any] = {}
-        self.is_set = False
-        self.is_atomic = False
-        self.merge_key = ""
-        self.strategies: frozenset[str] = frozenset()
-        self.primitive = ""
-        self.open = False
-        self.splits_status = False
-        self.kept_from_status: tuple[str, ...] = ("f:spec",)
-        self.blank: Mapping[str, Any] = {}
-        self.steps: dict[str, tuple[str, Node]] = {}
-        self._resolve = resolve
-        self._fields: dict[str, Node] | None = None
-        self._item: Node | None = None
+    type: str
+    source: Mapping[str, Any]
+    _resolve: Resolver | None = None
+    _: KW_ONLY
+    name: str = ""
+    keys: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    is_set: bool = False
+    is_atomic: bool = False
+    merge_key: str = ""
+    strategies: frozenset[str] = frozenset()
+    primitive: str = ""
+    open: bool = False
+    splits_status: bool = False
+    kept_from_status: tuple[str, ...] = ("f:spec",)
+    blank: Mapping[str, Any] = field(default_factory=dict)
+    steps: dict[str, tuple[str, Node]] = field(default_factory=dict)
+    _fields: dict[str, Node] | None = None
+    _item: Node | None = None
 
     def __repr__(self) -> str:
         return f"Node({self.type}, {self.name or list(self.source)[:4]})"
@@ -91,7 +72,7 @@ class Node:
         """The declared fields, created on first use because definitions are recursive."""
         if self._fields is None:
             properties = self.source.get("properties") or {}
-            self._fields = {field: _make(schema, self._resolve) for field, schema in properties.items()}
+            self._fields = {name: _make(schema, self._resolve) for name, schema in properties.items()}
         return self._fields
 
     @property
@@ -102,19 +83,19 @@ class Node:
             self._item = _make(schema, self._resolve) if isinstance(schema, Mapping) else ANY
         return self._item
 
-    def step(self, field: str) -> tuple[str, Node]:
-        """Return the key of `field` in managedFields, and the node below it. An undeclared field has the type `any`."""
-        found = self.steps.get(field)
+    def step(self, name: str) -> tuple[str, Node]:
+        """Return the key of a field in managedFields, and the node below it. An undeclared field has the type `any`."""
+        found = self.steps.get(name)
         if found is None:
-            found = (f"f:{field}", self.child(field) or ANY)
+            found = (f"f:{name}", self.child(name) or ANY)
             if len(self.steps) < _STEPS_KEPT:
-                self.steps[field] = found
+                self.steps[name] = found
         return found
 
-    def child(self, field: str) -> Node | None:
-        """Return the node of `field` in an object or map. None when the field is not declared."""
+    def child(self, name: str) -> Node | None:
+        """Return the node of a field in an object or map. None when the field is not declared."""
         if self.type == "object":
-            found = self.fields.get(field)
+            found = self.fields.get(name)
             if found is not None:
                 return found
             if "additionalProperties" in self.source:
@@ -124,7 +105,6 @@ class Node:
 
 
 ANY: Final = Node("any", {})
-ANY.is_atomic = False
 
 
 def _reference(schema: Mapping[str, Any]) -> str:

@@ -27,7 +27,7 @@ from pyroclast.expressions.values import (
 )
 from pyroclast.rules.errors import MISSING, FieldError, duplicate, forbidden, invalid, required, unsupported
 from pyroclast_standalone.apiserver.documents.conditions import Broken, compile_stored
-from pyroclast_standalone.apiserver.documents.errors import Json, Object
+from pyroclast_standalone.apiserver.documents.errors import Json
 from pyroclast_standalone.apiserver.documents.field_sets import BadFieldPath, find_field
 from pyroclast_standalone.apiserver.documents.schema_validation import NO_OLD, correlated_items
 
@@ -174,10 +174,11 @@ def _field_path(path: str, field: str) -> str:
     return f"{path}{field}" if path else field.lstrip(".")
 
 
-class _Place:
-    """The rules of one schema and of the schemas below it."""
+class Rules:
+    """The rules of one schema and of the schemas below it. In a condition, the object is false if there are none.
 
-    is_needed: bool
+    `is_root`: whether the schema is that of a resource.
+    """
 
     def __init__(self, schema: Mapping[str, Json], *, is_root: bool = False) -> None:
         self._rules: list[_Rule] = []
@@ -186,17 +187,19 @@ class _Place:
             self._read = reader_of(schema) or (lambda value: value)
             self._rules = [_compile(rule, own) for rule in rules]
         self._omits_value = schema.get("type") in {"object", "array"}
-        self._fields = {
-            name: place for name, inner in (schema.get("properties") or {}).items() if (place := _Place(inner)).is_needed
-        }
-        extra, items = schema.get("additionalProperties"), schema.get("items")
-        self._others = _needed(extra)
-        self._item = _needed(items)
+        self._fields = {name: rules for name, inner in (schema.get("properties") or {}).items() if (rules := Rules(inner))}
+        self._others, self._item = (_needed(schema.get(name)) for name in ("additionalProperties", "items"))
         self._find = correlated_items(schema)
-        self.is_needed = bool(self._rules or self._fields or self._others or self._item)
+        self._is_needed = bool(self._rules or self._fields or self._others or self._item)
 
-    def check(self, value: Json, old: Json, path: str, errors: list[FieldError], warnings: list[str]) -> None:
-        """Add the violations of `value` to `errors`. A violation that an update did not introduce is only added to `warnings`."""
+    def __bool__(self) -> bool:
+        return self._is_needed
+
+    def check(self, value: Json, old: Json, errors: list[FieldError], warnings: list[str], *, path: str = "") -> None:
+        """Add the violations of `value` to `errors`. A violation that an update did not introduce is only added to `warnings`.
+
+        `old`: the value that it replaces. None or `NO_OLD` without one.
+        """
         if value is None:
             return
         for rule in self._rules:
@@ -210,13 +213,13 @@ class _Place:
             prefix = f"{path}." if path else ""
             for name, child in value.items():
                 if name in self._fields:
-                    self._fields[name].check(child, before.get(name, NO_OLD), prefix + name, errors, warnings)
+                    self._fields[name].check(child, before.get(name, NO_OLD), errors, warnings, path=prefix + name)
                 elif self._others is not None:
-                    self._others.check(child, before.get(name, NO_OLD), f"{path}[{name}]", errors, warnings)
+                    self._others.check(child, before.get(name, NO_OLD), errors, warnings, path=f"{path}[{name}]")
         elif isinstance(value, list) and self._item is not None:
             for index, each in enumerate(value):
                 before = NO_OLD if old is NO_OLD else self._find(each, old)
-                self._item.check(each, before, f"{path}[{index}]", errors, warnings)
+                self._item.check(each, before, errors, warnings, path=f"{path}[{index}]")
 
     def _applied(self, rule: _Rule, value: Json, old: Json, path: str) -> tuple[FieldError | None, bool]:
         """Return the violation of a rule, and whether the old value violated the rule in the same way."""
@@ -254,32 +257,8 @@ class _Place:
         return text.strip()
 
 
-def _needed(schema: Json) -> _Place | None:
-    if not isinstance(schema, Mapping):
-        return None
-    place = _Place(schema)
-    return place if place.is_needed else None
-
-
-class Rules:
-    """All rules of a schema. In a condition, the object is false if the schema has no rules."""
-
-    def __init__(self, root: _Place) -> None:
-        self._root = root
-
-    def __bool__(self) -> bool:
-        return self._root.is_needed
-
-    def check(
-        self, document: Object, old: Object | None, errors: list[FieldError], warnings: list[str], *, path: str = ""
-    ) -> None:
-        """Add violations to `errors`, and to `warnings` the violations that an update did not introduce."""
-        self._root.check(document, NO_OLD if old is None else old, path, errors, warnings)
-
-
-def compile_rules(schema: Mapping[str, Json]) -> Rules:
-    """Compile all rules in `schema`, the root of a resource."""
-    return Rules(_Place(schema, is_root=True))
+def _needed(schema: Json) -> Rules | None:
+    return (Rules(schema) or None) if isinstance(schema, Mapping) else None
 
 
 def _places(schema: Mapping[str, Json], path: str, *, is_root: bool) -> Iterator[tuple[Mapping[str, Json], str, bool]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import ipaddress
+import operator
 import re
 from collections.abc import Callable, Mapping
 from datetime import date
@@ -27,22 +27,9 @@ _EMAIL: Final = re.compile(r"[^@\s<>]+@[^@\s<>]+")
 _UUID: Final = re.compile(r"(?i:[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12})")
 
 
-def _is_date(text: str) -> bool:
-    if not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
-        return False
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
+def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
+    """Return a function that says whether a text can be parsed: whether `parse` raises no ValueError."""
 
-
-def _is_date_time(text: str) -> bool:
-    found = _DATE_TIME.fullmatch(text)
-    return found is not None and _is_date(found[1])
-
-
-def _address(parse: Callable[[str], object]) -> Callable[[str], bool]:
     def is_one(text: str) -> bool:
         try:
             parse(text)
@@ -53,24 +40,21 @@ def _address(parse: Callable[[str], object]) -> Callable[[str], bool]:
     return is_one
 
 
+def _is_date(text: str) -> bool:
+    return re.fullmatch(r"\d{4}-\d\d-\d\d", text) is not None and _parses(date.fromisoformat)(text)
+
+
+def _is_date_time(text: str) -> bool:
+    found = _DATE_TIME.fullmatch(text)
+    return found is not None and _is_date(found[1])
+
+
 def _is_cidr(text: str) -> bool:
-    return "/" in text and _address(lambda each: ipaddress.ip_network(each, strict=False))(text)
-
-
-def _is_base64(text: str) -> bool:
-    try:
-        base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    return True
+    return "/" in text and _parses(lambda each: ipaddress.ip_network(each, strict=False))(text)
 
 
 def _is_uri(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return False
-    return bool(parts.scheme) or text.startswith("/")
+    return _parses(urlsplit)(text) and (bool(urlsplit(text).scheme) or text.startswith("/"))
 
 
 def _matches(pattern: re.Pattern[str]) -> Callable[[str], bool]:
@@ -78,7 +62,7 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[str], bool]:
 
 
 FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
-    "byte": _is_base64,
+    "byte": _parses(lambda text: base64.b64decode(text, validate=True)),
     "cidr": _is_cidr,
     "date": _is_date,
     "date-time": _is_date_time,
@@ -86,8 +70,8 @@ FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "duration": _matches(_DURATION),
     "email": _matches(_EMAIL),
     "hostname": _matches(_HOSTNAME),
-    "ipv4": _address(ipaddress.IPv4Address),
-    "ipv6": _address(ipaddress.IPv6Address),
+    "ipv4": _parses(ipaddress.IPv4Address),
+    "ipv6": _parses(ipaddress.IPv6Address),
     "uri": _is_uri,
     "uuid": _matches(_UUID),
 }
@@ -142,23 +126,14 @@ def _type_checks(schema: Mapping[str, Json]) -> dict[type, Validator]:
     return {cls: check for cls in _TYPES if cls not in accepted}
 
 
-def _length_checks(schema: Mapping[str, Json]) -> list[Validator]:
-    checks: list[Validator] = []
-    if (most := schema.get("maxLength")) is not None:
+def _refusing(fails: Callable[[Json], bool], fault: Callable[[str, Json], FieldError]) -> Validator:
+    """Return a check that adds `fault` of the path and the value if the value fails."""
 
-        def check_most(value: str, path: str, _old: Json, errors: Errors) -> None:
-            if len(value) > most:
-                errors.append(too_long(path, most))
+    def check(value: Json, path: str, _old: Json, errors: Errors) -> None:
+        if fails(value):
+            errors.append(fault(path, value))
 
-        checks.append(check_most)
-    if (least := schema.get("minLength")) is not None:
-
-        def check_least(value: str, path: str, _old: Json, errors: Errors) -> None:
-            if len(value) < least:
-                errors.append(invalid(path, value, f"{path} in body should be at least {least} chars long"))
-
-        checks.append(check_least)
-    return checks
+    return check
 
 
 def _until_first_error(checks: list[Validator]) -> Validator:
@@ -175,36 +150,38 @@ def _until_first_error(checks: list[Validator]) -> Validator:
 
 
 def _string_checks(schema: Mapping[str, Json]) -> list[Validator]:
-    checks = _length_checks(schema)
+    checks: list[Validator] = []
+    if (most := schema.get("maxLength")) is not None:
+        checks.append(_refusing(lambda value: len(value) > most, lambda path, _: too_long(path, most)))
+    if (least := schema.get("minLength")) is not None:
+        words = f"in body should be at least {least} chars long"
+        checks.append(_refusing(lambda value: len(value) < least, lambda path, value: invalid(path, value, f"{path} {words}")))
     if pattern := schema.get("pattern"):
-        search = compile_pattern(pattern).search
-
-        def check_pattern(value: str, path: str, _old: Json, errors: Errors) -> None:
-            if search(value) is None:
-                errors.append(invalid(path, value, f"{path} in body should match '{pattern}'"))
-
-        checks.append(check_pattern)
+        search, wanted = compile_pattern(pattern).search, f"in body should match '{pattern}'"
+        checks.append(
+            _refusing(lambda value: search(value) is None, lambda path, value: invalid(path, value, f"{path} {wanted}"))
+        )
     if len(checks) > 1:
         checks = [_until_first_error(checks)]
-    form = schema.get("format", "")
-    if is_form := FORMATS.get(form):
+    if is_form := FORMATS.get(form := schema.get("format", "")):
 
-        def check_form(value: str, path: str, _old: Json, errors: Errors) -> None:
-            if not is_form(value):
-                errors.append(type_invalid(path, value, f"{path} in body must be of type {form}: {go_quote(value)}"))
+        def fault(path: str, value: Json) -> FieldError:
+            return type_invalid(path, value, f"{path} in body must be of type {form}: {go_quote(value)}")
 
-        checks.append(check_form)
+        checks.append(_refusing(lambda value: not is_form(value), fault))
     return checks
 
 
 def _number_checks(schema: Mapping[str, Json]) -> list[Validator]:
     checks: list[Validator] = []
-    for bound, exclusive, words, fails in (
-        ("maximum", "exclusiveMaximum", ("less than or equal to", "less than"), lambda value, limit: value > limit),
-        ("minimum", "exclusiveMinimum", ("greater than or equal to", "greater than"), lambda value, limit: value < limit),
+    for bound, exclusive, open_word, beyond in (
+        ("maximum", "exclusiveMaximum", "less than", (operator.gt, operator.ge)),
+        ("minimum", "exclusiveMinimum", "greater than", (operator.lt, operator.le)),
     ):
         if (limit := schema.get(bound)) is not None:
-            checks.append(_bound(limit, words[bool(schema.get(exclusive))], fails, is_exclusive=bool(schema.get(exclusive))))
+            is_exclusive = bool(schema.get(exclusive))
+            words = open_word if is_exclusive else f"{open_word} or equal to"
+            checks.append(_bound(limit, words, beyond[is_exclusive]))
     if (factor := schema.get("multipleOf")) is not None:
 
         def check_factor(value: float, path: str, _old: Json, errors: Errors) -> None:
@@ -230,12 +207,9 @@ def _range(form: str) -> Validator:
     return check
 
 
-def _bound(limit: float, words: str, fails: Callable[[float, float], bool], *, is_exclusive: bool) -> Validator:
-    def check(value: float, path: str, _old: Json, errors: Errors) -> None:
-        if fails(value, limit) or (is_exclusive and value == limit):
-            errors.append(invalid(path, value, f"{path} in body should be {words} {_number(limit)}"))
-
-    return check
+def _bound(limit: float, words: str, is_beyond: Callable[[float, float], bool]) -> Validator:
+    text = f"in body should be {words} {_number(limit)}"
+    return _refusing(lambda value: is_beyond(value, limit), lambda path, value: invalid(path, value, f"{path} {text}"))
 
 
 def _is_listed(value: Json, values: list[Json]) -> bool:
@@ -267,14 +241,16 @@ def _junctions(schema: Mapping[str, Json]) -> list[Validator]:
     if all_of := schema.get("allOf"):
         checks.append(_all_of([compile_schema(each) for each in all_of]))
     if isinstance(no := schema.get("not"), Mapping):
-        inner = compile_schema(no)
-
-        def check_not(value: Json, path: str, _old: Json, errors: Errors) -> None:
-            if not _tried(inner, value, path):
-                errors.append(invalid("<nil>", "", f"{go_quote(path)} must not validate the schema (not)"))
-
-        checks.append(check_not)
+        checks.append(_not(compile_schema(no)))
     return checks
+
+
+def _not(inner: Validator) -> Validator:
+    def check(value: Json, path: str, _old: Json, errors: Errors) -> None:
+        if not _tried(inner, value, path):
+            errors.append(invalid("<nil>", "", f"{go_quote(path)} must not validate the schema (not)"))
+
+    return check
 
 
 def _tried(validator: Validator, value: Json, path: str) -> Errors:
@@ -318,12 +294,10 @@ def _one_of(branches: list[Validator]) -> Validator:
 def _all_of(branches: list[Validator]) -> Validator:
     def check(value: Json, path: str, _old: Json, errors: Errors) -> None:
         found = [_tried(branch, value, path) for branch in branches]
-        for each in found:
-            errors.extend(each)
-        valid = sum(not each for each in found)
-        if valid < len(found):
+        errors.extend(error for each in found for error in each)
+        if any(found):
             text = f"{go_quote(path)} must validate all the schemas (allOf)"
-            errors.append(invalid("<nil>", "", text if valid else f"{text}. None validated"))
+            errors.append(invalid("<nil>", "", f"{text}. None validated" if all(found) else text))
 
     return check
 
@@ -402,11 +376,7 @@ def _list_checks(schema: Mapping[str, Json]) -> list[Validator]:
 
 
 def compile_schema(schema: Mapping[str, Json]) -> Validator:
-    """Return the validator of `schema`.
-
-    Raises:
-        BadPattern: a pattern is not a regular expression.
-    """
+    """Return the validator of `schema`. Raises BadPattern: a pattern is not a regular expression."""
     wrong_type = _type_checks(schema)
     junctions, enums = _junctions(schema), _enum_checks(schema)
     own = {

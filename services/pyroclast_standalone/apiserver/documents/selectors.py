@@ -205,11 +205,8 @@ def _field_term(text: str, part: str) -> tuple[str, str, bool]:
 def parse_field_selector(text: str, fields: FieldReaders | None = None, *, namespaced: bool = True) -> FieldSelector:
     """Parse `spec.nodeName=n1,status.phase!=Failed`.
 
-    Args:
-        text: the selector.
-        fields: the selectable fields besides name and namespace. None for a kind without its own list, which has another error
-            message.
-        namespaced: whether the kind's own list includes `metadata.namespace`.
+    `fields`: the selectable fields besides name and namespace. None for a kind without its own list, which has another error
+    message. `namespaced`: whether the kind's own list includes `metadata.namespace`.
     """
     readers: dict[str, Callable[[Mapping[str, Any]], str]] = {"metadata.name": _NAME}
     if namespaced or fields is None:

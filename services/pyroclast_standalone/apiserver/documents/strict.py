@@ -43,11 +43,9 @@ def parse_yaml(body: bytes) -> Json:
 
 
 def parse_json(body: bytes, *, duplicates: bool = True) -> tuple[Json, list[str]]:
-    """Return the value of `body`, and a sentence for each duplicate field (`duplicate field "spec.x"`).
+    """Return the value of `body`, and a sentence for each duplicate field (`duplicate field "spec.x"`) if `duplicates`.
 
-    Args:
-        body: JSON text. Of duplicate fields the last value is used.
-        duplicates: whether duplicate fields are reported.
+    Of duplicate fields the last value is used.
     """
     try:
         value = orjson.loads(body)

@@ -14,7 +14,7 @@ import orjson
 from pyroclast.rules.errors import ErrorType, FieldError, duplicate, invalid
 from pyroclast_standalone.apiserver.documents.errors import Json, Object
 from pyroclast_standalone.apiserver.documents.schema import Node, of_openapi
-from pyroclast_standalone.apiserver.documents.schema_rules import Rules, compile_rules
+from pyroclast_standalone.apiserver.documents.schema_rules import Rules
 from pyroclast_standalone.apiserver.documents.schema_validation import NO_OLD, Validator, compile_schema
 from pyroclast_standalone.apiserver.documents.typed import codec_of
 
@@ -230,7 +230,7 @@ def _compiled(schema: bytes) -> _Compiled:
         _Defaulter(root, keeps=True),
         compile_schema(source),
         compile_schema(status) if status else None,
-        compile_rules(source),
+        Rules(source, is_root=True),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import orjson
 
@@ -56,21 +56,6 @@ class Printer(Protocol):
         """Return the conditions of the table row, such as that a pod has completed."""
 
 
-@dataclass(frozen=True, slots=True)
-class _CustomPrinter:
-    columns: Sequence[Column]
-    readers: Sequence[Callable[[Mapping[str, Json], float], Json]]
-
-    def cells(self, document: Mapping[str, Json], now: float) -> list[Json]:
-        """Return the name of the object, then the values at the paths of the columns."""
-        return [document["metadata"]["name"], *(read(document, now) for read in self.readers)]
-
-    def conditions(self, document: Mapping[str, Json]) -> list[Object]:
-        """Return no conditions: only pods have any."""
-        del document
-        return []
-
-
 def _text(value: Json) -> str:
     if isinstance(value, str):
         return value
@@ -96,7 +81,11 @@ def _cell(kind: str, value: Json, now: float) -> Json:
             return None
 
 
-def _reader(path: str, kind: str) -> Callable[[Mapping[str, Json], float], Json]:
+Reader: TypeAlias = Callable[[Mapping[str, Json], float], Json]
+"""A function that returns the cell of an object. The time is in seconds since the epoch."""
+
+
+def _reader(path: str, kind: str) -> Reader:
     try:
         find = compile_path(path)
     except BadPath:
@@ -113,10 +102,13 @@ _NAME: Final = Column("Name", format="name", doc=f"{_META}name")
 _AGE: Final = Column("Age", type="date", doc=f"{_META}creationTimestamp")
 
 
-def custom_columns(columns: Sequence[Mapping[str, Json]]) -> Printer:
-    """Return the printer of a custom resource with these `additionalPrinterColumns`, by default the column of the age."""
+def custom_columns(columns: Sequence[Mapping[str, Json]]) -> tuple[Sequence[Column], Sequence[Reader]]:
+    """Return the columns of a custom resource with these `additionalPrinterColumns`, and the readers of those after the name.
+
+    Without any, the only one is the age.
+    """
     if not columns:
-        return _CustomPrinter((_NAME, _AGE), (_reader(".metadata.creationTimestamp", "date"),))
+        return (_NAME, _AGE), (_reader(".metadata.creationTimestamp", "date"),)
     shown = [
         Column(
             each["name"],
@@ -127,7 +119,7 @@ def custom_columns(columns: Sequence[Mapping[str, Json]]) -> Printer:
         )
         for each in columns
     ]
-    return _CustomPrinter((_NAME, *shown), [_reader(each.get("jsonPath", ""), each.get("type", "string")) for each in columns])
+    return (_NAME, *shown), [_reader(each.get("jsonPath", ""), each.get("type", "string")) for each in columns]
 
 
 def _shown(document: Mapping[str, Json], include: str) -> Json:
@@ -151,13 +143,9 @@ def render(
 ) -> Object:
     """Return a `meta.k8s.io/v1 Table`.
 
-    Args:
-        printer: the printer of the objects' kind.
-        documents: the objects of the rows.
-        now: seconds since the epoch.
-        include: `Metadata` (rows contain PartialObjectMetadata), `Object` or `None`.
-        metadata: the table's own metadata: resourceVersion, continue, remainingItemCount.
-        definitions: False for the later events of a watch, whose `columnDefinitions` are null.
+    `now`: seconds since the epoch. `include`: `Metadata` (rows contain PartialObjectMetadata), `Object` or `None`. `metadata`:
+    the table's own metadata: resourceVersion, continue, remainingItemCount. `definitions`: False for the later events of a watch,
+    whose `columnDefinitions` are null.
     """
     rows: list[Object] = []
     for document in documents:

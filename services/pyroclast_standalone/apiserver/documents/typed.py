@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from pyroclast.resources.go_text import go_kind
 from pyroclast_standalone.apiserver.documents.errors import Json, Object, Undecodable
 from pyroclast_standalone.apiserver.documents.scalars import canonical_amount, canonical_quantity, canonical_time
-from pyroclast_standalone.apiserver.documents.wire import Field, message_of, named_types
+from pyroclast_standalone.apiserver.documents.wire import Field, messages, named_types
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"
@@ -258,11 +258,9 @@ class Codec:
         self._fill: tuple[tuple[str, Callable[[], Json]], ...] = ()
 
     def decode(self, document: Object, untouched: Collection[str] = ()) -> list[str]:
-        """Normalise `document` in place. Return a sentence for each dropped field.
+        """Normalise `document` in place.
 
-        Args:
-            document: the object as it was sent, or derived from what was sent.
-            untouched: fields that are normalised already.
+        Return a sentence for each dropped field. Fields in `untouched` are normalised already.
         """
         run = _Run()
         try:
@@ -341,7 +339,7 @@ class Codec:
         for field in _flat(self.name):
             decoder, python = _decoder_of(field)
             kind, container = _resolved(field.type, field.container)
-            is_message = not container and kind not in _SPECIAL and message_of(kind) is not None
+            is_message = not container and kind not in _SPECIAL and kind in messages()
             omits = field.omits_empty and not field.is_pointer and not is_message and kind not in _FREE
             fields[field.name] = (decoder, python, omits)
             if is_message and not field.is_pointer:
@@ -353,10 +351,7 @@ class Codec:
 
 
 def _flat(name: str) -> list[Field]:
-    message = message_of(name)
-    if message is None:
-        return []
-    return [flat for field in message.fields for flat in ([field] if field.name else _flat(field.type))]
+    return [flat for field in messages().get(name, ()) for flat in ([field] if field.name else _flat(field.type))]
 
 
 def _zero_of(field: Field) -> Callable[[], Json]:

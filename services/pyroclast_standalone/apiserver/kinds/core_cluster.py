@@ -129,12 +129,7 @@ def _unschedulable(document: Mapping[str, Any]) -> str:
     return "true" if (document.get("spec") or {}).get("unschedulable") else "false"
 
 
-NODE: Final = Rules(
-    default=_default_node,
-    keeps_status=True,
-    fields={"spec.unschedulable": _unschedulable},
-    cells=_node_cells,
-)
+NODE: Final = Rules(default=_default_node, keeps_status=True, fields={"spec.unschedulable": _unschedulable}, cells=_node_cells)
 
 
 def _default_namespace(document: dict[str, Any]) -> None:

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from pyroclast.rules import names
 from pyroclast.rules.errors import FieldError, duplicate, invalid, required
+from pyroclast.rules.podspecs.options import check_labels
 from pyroclast.rules.podspecs.platform import check_address
 from pyroclast.rules.podspecs.probes import check_port
-from pyroclast_standalone.apiserver.documents.metadata import check_labels
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 from pyroclast_standalone.apiserver.kinds.rules import Rules, age_of, choice, named, selector_text
 
@@ -89,7 +89,7 @@ def _check_service(spec: Mapping[str, Any]) -> list[FieldError]:
     if not spec.get("ports") and not is_headless(spec):
         errors.append(required("spec.ports"))
     errors += _check_ports(spec.get("ports") or (), "spec.ports")
-    errors += check_labels(spec.get("selector"), "spec.selector")
+    check_labels(spec.get("selector") or {}, "spec.selector", errors)
     errors += choice(spec, "sessionAffinity", ("ClientIP", "None"), "spec")
     return [*errors, *_check_addresses(spec)]
 

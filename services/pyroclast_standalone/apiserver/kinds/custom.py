@@ -39,11 +39,7 @@ class CustomStrategy(Strategy):
     needs_version = True
 
     def __init__(self, definition: Mapping[str, Any], version: str) -> None:
-        """Compile the schema of a version.
-
-        Raises:
-            StopIteration: the definition has no such version.
-        """
+        """Compile the schema of a version. Raises StopIteration: the definition has no such version."""
         spec = definition["spec"]
         served = next(each for each in spec["versions"] if each["name"] == version)
         kinds = spec["names"]
@@ -66,8 +62,7 @@ class CustomStrategy(Strategy):
             for each in served.get("selectableFields") or ()
             if (path := each.get("jsonPath", ""))
         }
-        self._printer = tables.custom_columns(served.get("additionalPrinterColumns") or ())
-        self.columns = self._printer.columns
+        self.columns, self._readers = tables.custom_columns(served.get("additionalPrinterColumns") or ())
 
     @property
     def schema(self) -> Node:
@@ -155,4 +150,4 @@ class CustomStrategy(Strategy):
 
     def cells(self, document: Mapping[str, Any], now: float) -> list[Any]:
         """Return the cells of the table row of an object, one for each column."""
-        return self._printer.cells(document, now)
+        return [document["metadata"]["name"], *(read(document, now) for read in self._readers)]

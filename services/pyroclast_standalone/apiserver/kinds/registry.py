@@ -10,15 +10,7 @@ from functools import cache
 from typing import Any, Final
 
 from pyroclast.resources.pods import as_stored_limit
-from pyroclast_standalone.apiserver.kinds import (
-    access,
-    core_cluster,
-    core_config,
-    core_services,
-    definitions,
-    hooks,
-    pods,
-)
+from pyroclast_standalone.apiserver.kinds import access, core_cluster, core_config, core_services, definitions, hooks, pods
 from pyroclast_standalone.apiserver.kinds.builtin import BuiltinStrategy
 from pyroclast_standalone.apiserver.kinds.builtins import BUILTINS
 from pyroclast_standalone.apiserver.kinds.custom import CustomStrategy
@@ -115,8 +107,7 @@ def _by_kind() -> Mapping[tuple[str, str, str], Strategy]:
 def strategy_of(group: str, version: str, kind: str) -> Strategy:
     """Return the strategy of a built-in kind. The group of core kinds is empty.
 
-    Raises:
-        KeyError: no such built-in kind is served.
+    Raises KeyError: no such built-in kind is served.
     """
     return _by_kind()[group, version, kind]
 

@@ -152,11 +152,7 @@ class Context(msgspec.Struct):
         return wanted or "Warn"
 
     def check_options(self, *faults: FieldError) -> None:
-        """Reject invalid parameters of a write.
-
-        Args:
-            faults: faults that were found before, which are reported first.
-        """
+        """Reject invalid parameters of a write, after `faults` that were found before."""
         found = [*faults, *_manager_faults(self.query.text("fieldManager"))]
         if (dry_run := self.query.text("dryRun")) not in {"", "All"}:
             found.append(unsupported("dryRun", [dry_run], ("All",)))

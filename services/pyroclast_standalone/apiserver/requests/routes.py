@@ -51,10 +51,10 @@ class Query:
 
 
 class RequestInfo(msgspec.Struct, frozen=True):
-    """A parsed request. `resource` is empty for a non-resource path such as `/version` or `/openapi/v3`."""
+    """A parsed request, or what a review asks about. `resource` is empty for a path such as `/version` or `/openapi/v3`."""
 
     verb: str
-    path: str
+    path: str = ""
     group: str = ""
     version: str = ""
     namespace: str = ""
@@ -67,6 +67,11 @@ class RequestInfo(msgspec.Struct, frozen=True):
     def is_resource(self) -> bool:
         """Whether the request is for an API resource."""
         return bool(self.resource)
+
+    @property
+    def full_resource(self) -> str:
+        """The resource with its subresource, such as `pods/log`."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 def resolve(method: str, path: str, query: Query) -> RequestInfo:

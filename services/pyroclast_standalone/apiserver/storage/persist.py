@@ -40,8 +40,7 @@ class JournalFailed(Exception):
 class SqliteJournal:
     """The journal in the SQLite file `path`. The constructor checks the integrity of the file.
 
-    Raises:
-        DamagedData: the file is not such a journal, or is corrupt.
+    Raises DamagedData: the file is not such a journal, or is corrupt.
     """
 
     def __init__(self, path: Path) -> None:

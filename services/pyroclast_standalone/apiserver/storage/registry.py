@@ -6,7 +6,6 @@ The registry is separate from the store because a resource is a view: two versio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from importlib import resources
 from typing import Any, TypeAlias
 
@@ -23,51 +22,27 @@ View: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """A function that converts an object of one version to another, and may modify its argument."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Resource:
     """One served resource of one version: a strategy and a collection.
 
-    `from_stored` and `to_stored` are None if the served form equals the stored form, which is then sent unchanged.
+    `from_stored` and `to_stored` are None if the served form equals the stored form, which is then sent unchanged. `warning` is
+    sent with every answer, for deprecated versions and kinds.
     """
 
-    strategy: Strategy
-    collection: Collection
-    from_stored: View | None = None
-    to_stored: View | None = None
-    warning: str = ""  # sent with every answer, for deprecated versions and kinds
-    group: str = ""
-    version: str = ""
-    plural: str = ""
-    kind: str = ""
-    namespaced: bool = True
-    api_version: str = ""
-    qualified: str = ""
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         strategy: Strategy,
         collection: Collection,
         *,
         from_stored: View | None = None,
         to_stored: View | None = None,
         warning: str = "",
-    ) -> Resource:
-        """Return the resource that `strategy` describes."""
-        return cls(
-            strategy,
-            collection,
-            from_stored,
-            to_stored,
-            warning or strategy.deprecation,
-            strategy.group,
-            strategy.version,
-            strategy.plural,
-            strategy.kind,
-            strategy.namespaced,
-            strategy.api_version,
-            f"{strategy.plural}.{strategy.group}" if strategy.group else strategy.plural,
-        )
+    ) -> None:
+        self.strategy, self.collection = strategy, collection
+        self.from_stored, self.to_stored, self.warning = from_stored, to_stored, warning or strategy.deprecation
+        self.group, self.version, self.plural, self.kind = strategy.group, strategy.version, strategy.plural, strategy.kind
+        self.namespaced, self.api_version = strategy.namespaced, strategy.api_version
+        self.qualified = f"{strategy.plural}.{strategy.group}" if strategy.group else strategy.plural
 
     def seen_as(self, body: dict[str, Any], other: Resource) -> dict[str, Any]:
         """Return `body`, an object of this resource, as `other` serves it: a copy if `other` is another resource."""
@@ -93,6 +68,10 @@ class Resource:
         """Whether objects of the resource are stored. Reviews are only answered."""
         return "get" in self.strategy.verbs
 
+    def key(self, namespace: str, name: str) -> str:
+        """Return the key of an object in the collection."""
+        return f"{namespace}/{name}" if self.namespaced else name
+
     def subresource(self, name: str) -> Subresource | None:
         """Return the subresource of that name. None when it does not exist."""
         return next((each for each in self.strategy.subresources if each.name == name), None)
@@ -116,9 +95,9 @@ class Registry:
             collection = store.collection(name)
             if conversions is None:
                 collection.fields_of = reader_of(strategy.fields)
-                resource = Resource.of(strategy, collection)
+                resource = Resource(strategy, collection)
             else:
-                resource = Resource.of(strategy, collection, from_stored=conversions[0], to_stored=conversions[1])
+                resource = Resource(strategy, collection, from_stored=conversions[0], to_stored=conversions[1])
             versions = self._versions.setdefault(strategy.group, [])
             if strategy.version not in versions:
                 versions.append(strategy.version)

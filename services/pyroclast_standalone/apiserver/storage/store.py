@@ -12,6 +12,7 @@ import bisect
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Protocol
 
 import orjson
@@ -34,31 +35,19 @@ class Compacted(Exception):
         self.oldest = oldest
 
 
+@dataclass(slots=True, eq=False)
 class Stored:
     """One revision of one object, immutable. `key` is `namespace/name`, or the name of a cluster-scoped object."""
 
-    __slots__ = ("data", "deleting", "fields", "key", "labels", "owners", "revision", "uid")
-
-    def __init__(
-        self,
-        key: str,
-        revision: int,
-        data: bytes,
-        *,
-        uid: str,
-        labels: Mapping[str, str],
-        fields: Mapping[str, str],
-        owners: tuple[str, ...],
-        deleting: bool,
-    ) -> None:
-        self.key = key
-        self.revision = revision
-        self.data = data
-        self.uid = uid
-        self.labels = labels
-        self.fields = fields
-        self.owners = owners
-        self.deleting = deleting
+    key: str
+    revision: int
+    data: bytes
+    _: KW_ONLY
+    uid: str
+    labels: Mapping[str, str]
+    fields: Mapping[str, str]
+    owners: tuple[str, ...]
+    deleting: bool
 
     @property
     def namespace(self) -> str:
@@ -76,16 +65,14 @@ class Stored:
         return loaded
 
 
+@dataclass(slots=True, eq=False)
 class Change:
     """One committed write. For a deletion, `current` is the last state with the revision of the deletion."""
 
-    __slots__ = ("current", "kind", "previous", "revision")
-
-    def __init__(self, kind: str, revision: int, current: Stored, previous: Stored | None) -> None:
-        self.kind = kind
-        self.revision = revision
-        self.current = current
-        self.previous = previous
+    kind: str
+    revision: int
+    current: Stored
+    previous: Stored | None
 
 
 class Journal(Protocol):
@@ -95,21 +82,19 @@ class Journal(Protocol):
         """Store changes durably, all or none. Each is (collection, key, revision, data). Data is None for a deletion."""
 
 
+@dataclass(slots=True, eq=False)
 class Subscription:
     """The changes of a collection after a revision, in order. `overrun`: the reader was too slow and must list again."""
 
-    __slots__ = ("_alarm", "_deadline", "_limit", "_position", "_wake", "closed", "overrun", "pending", "selects")
-
-    def __init__(self, position: int, selects: Callable[[Stored], bool] | None, limit: int) -> None:
-        self.pending: deque[Change] = deque()
-        self.selects = selects
-        self.overrun = False
-        self.closed = False
-        self._position = position
-        self._limit = limit
-        self._wake = asyncio.Event()
-        self._alarm: asyncio.TimerHandle | None = None  # reused by later waits, as most of them have the same deadline
-        self._deadline = 0.0
+    _position: int
+    selects: Callable[[Stored], bool] | None
+    _limit: int
+    pending: deque[Change] = field(default_factory=deque)
+    overrun: bool = False
+    closed: bool = False
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _alarm: asyncio.TimerHandle | None = None  # reused by later waits, as most of them have the same deadline
+    _deadline: float = 0.0
 
     def offer(self, change: Change) -> None:
         """Queue `change`, unless the start position of the reader already includes it."""
@@ -176,8 +161,7 @@ class Collection:
     def at(self, revision: int, namespace: str = "") -> list[Stored]:
         """Return the objects as they were at `revision`, in key order.
 
-        Raises:
-            Compacted: the ring does not contain that revision any more.
+        Raises Compacted: the ring does not contain that revision any more.
         """
         if revision < self.oldest:
             raise Compacted(self.oldest)
@@ -197,8 +181,7 @@ class Collection:
     def since(self, revision: int) -> list[Change]:
         """Return the changes after `revision`, oldest first.
 
-        Raises:
-            Compacted: the ring does not contain that revision any more.
+        Raises Compacted: the ring does not contain that revision any more.
         """
         if revision < self.oldest:
             raise Compacted(self.oldest)
@@ -213,8 +196,7 @@ class Collection:
     def subscribe(self, revision: int, position: int, selects: Callable[[Stored], bool] | None, limit: int) -> Subscription:
         """Subscribe to the changes after `revision`. `position` is the store's revision, up to which history is replayed at once.
 
-        Raises:
-            Compacted: the ring does not contain that revision any more.
+        Raises Compacted: the ring does not contain that revision any more.
         """
         missed = self.since(revision)
         subscription = Subscription(revision, selects, len(missed) + limit)
@@ -321,11 +303,7 @@ class Store:
         self._unwritten.append((collection, change))
 
     async def durable(self) -> None:
-        """Wait until all commits so far are in the journal.
-
-        Raises:
-            Exception: the error of the journal.
-        """
+        """Wait until all commits so far are in the journal. Raises Exception: the error of the journal."""
         if self._unwritten:
             waiter = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)

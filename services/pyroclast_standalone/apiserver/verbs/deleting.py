@@ -111,7 +111,7 @@ class Deleter:
     async def delete(self, context: Context, resource: Resource) -> Answer:
         """Handle the DELETE of one object."""
         options = read_options(context)
-        key = f"{context.info.namespace}/{context.info.name}" if resource.namespaced else context.info.name
+        key = resource.key(context.info.namespace, context.info.name)
         shown, is_gone = await self.delete_key(context, resource, key, options)
         code = 202 if not is_gone and options.orphan is False else 200
         if isinstance(shown, Stored) and is_gone and not resource.strategy.deletes_to_object:

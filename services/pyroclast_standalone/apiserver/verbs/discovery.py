@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
 
-from pyroclast_standalone.apiserver.documents import openapi
 from pyroclast_standalone.apiserver.kinds.builtins import Subresource
 from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.context import Answer, Context, discovery_version, wanted
 from pyroclast_standalone.apiserver.requests.present import json_answer
 from pyroclast_standalone.apiserver.storage.registry import Registry, Resource
+from pyroclast_standalone.apiserver.verbs import openapi
 
 
-class Document:
-    """A complete answer: bytes with their ETag and content type."""
+def _document(body: dict[str, Any], content_type: str) -> Answer:
+    """Return a complete answer with its ETag."""
+    data = orjson.dumps(body)
+    return Answer(200, data, content_type, {"Vary": "Accept", "ETag": f'"{hashlib.sha256(data).hexdigest().upper()}"'})
 
-    __slots__ = ("body", "content_type", "etag")
 
-    def __init__(self, body: dict[str, Any], content_type: str) -> None:
-        self.body = orjson.dumps(body)
-        self.content_type = content_type
-        self.etag = f'"{hashlib.sha256(self.body).hexdigest().upper()}"'
+def _if_changed(context: Context, answer: Answer) -> Answer:
+    """Return the answer to a client that may have it already."""
+    is_known = context.headers.get("If-None-Match") == answer.headers["ETag"]
+    return Answer(304, b"", "", answer.headers) if is_known else answer
 
 
 class Discovery:
@@ -35,15 +35,15 @@ class Discovery:
         self.address = ""  # host and port for clients
         self._registry = registry
         self._generation = -1
-        self._made: dict[tuple[str, ...], Document] = {}
+        self._made: dict[tuple[str, ...], Answer] = {}
 
-    def _cached(self, *key: str) -> Document | None:
+    def _cached(self, *key: str) -> Answer | None:
         if self._generation != self._registry.generation:
             self._made.clear()
             self._generation = self._registry.generation
         return self._made.get(key)
 
-    def aggregated(self, root: str, version: str) -> Document:
+    def aggregated(self, root: str, version: str) -> Answer:
         """Return the `APIGroupDiscoveryList` of the core group (`root` is `api`) or of all other groups (`apis`)."""
         found = self._cached("aggregated", root, version)
         if found is None:
@@ -55,7 +55,7 @@ class Discovery:
                 "items": [self._aggregated_group(group) for group in groups],
             }
             content_type = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
-            found = self._made["aggregated", root, version] = Document(body, content_type)
+            found = self._made["aggregated", root, version] = _document(body, content_type)
         return found
 
     def _aggregated_group(self, group: str) -> dict[str, Any]:
@@ -71,14 +71,14 @@ class Discovery:
             ],
         }
 
-    def legacy(self, *path: str) -> Document | None:
+    def legacy(self, *path: str) -> Answer | None:
         """Return the legacy document of `api`, `apis`, `apis/GROUP` or a group-version. None when it does not exist."""
         found = self._cached("legacy", *path)
         if found is None:
             body = self._legacy(path)
             if body is None:
                 return None
-            found = self._made["legacy", *path] = Document(body, "application/json")
+            found = self._made["legacy", *path] = _document(body, "application/json")
         return found
 
     def _legacy(self, path: tuple[str, ...]) -> dict[str, Any] | None:
@@ -224,12 +224,10 @@ class Endpoints:
                 is_known = self._registry.is_builtin_group(parts[1] if parts[0] == "apis" else "")
                 raise status.unknown_resource() if is_known else status.no_such_path()
             document = found
-        headers = {"Vary": "Accept"}
-        if len(parts) == 1:
-            headers |= {"ETag": document.etag, "Cache-Control": "public"}
-            if context.headers.get("If-None-Match") == document.etag:
-                return Answer(304, b"", "", headers)
-        return Answer(200, document.body, document.content_type, headers)
+        if len(parts) > 1:
+            return Answer(200, document.body, document.content_type, {"Vary": "Accept"})
+        headers = {**document.headers, "Cache-Control": "public"}
+        return _if_changed(context, Answer(200, document.body, document.content_type, headers))
 
     # --- OpenAPI ------------------------------------------------------------------------------------------------
 
@@ -247,15 +245,11 @@ class Endpoints:
             raise status.no_such_path()
         body = self._documents.get(name)
         if body is None:
-            served = [_served(each) for each in self._registry.resources(*group_version)]
-            body = self._documents[name] = orjson.dumps(openapi.document(*group_version, served))
-        etag = f'"{self._hash(*group_version)}"'
-        headers = {"Vary": "Accept", "ETag": etag}
+            body = self._documents[name] = orjson.dumps(openapi.document(self._registry.resources(*group_version)))
+        headers = {"Vary": "Accept", "ETag": f'"{self._hash(*group_version)}"'}
         if context.query.text("hash"):
             headers["Cache-Control"] = "public, immutable"
-        if context.headers.get("If-None-Match") == etag:
-            return Answer(304, b"", "", headers)
-        return Answer(200, body, "application/json", headers)
+        return _if_changed(context, Answer(200, body, "application/json", headers))
 
     def _index(self, context: Context) -> Answer:
         paths = {}
@@ -263,14 +257,7 @@ class Endpoints:
             for version in versions:
                 name = f"apis/{group}/{version}" if group else f"api/{version}"
                 paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash={self._hash(group, version)}"}
-        answer = json_answer({"paths": paths})
-        etag = f'"{hashlib.sha256(answer.body).hexdigest().upper()}"'
-        headers = {"Vary": "Accept", "ETag": etag}
-        if context.headers.get("If-None-Match") == etag:
-            return Answer(304, b"", "", headers)
-        answer.headers = headers
-        answer.content_type = "text/plain; charset=utf-8"
-        return answer
+        return _if_changed(context, _document({"paths": paths}, "text/plain; charset=utf-8"))
 
     def _groups_of(self, name: str) -> tuple[str, str] | None:
         match name.split("/"):
@@ -284,26 +271,9 @@ class Endpoints:
     def _hash(self, group: str, version: str) -> str:
         """Return a hash that changes with the document of the group-version."""
         resources = self._registry.resources(group, version)
-        schemas = [_schema_of(each) if each.is_custom else None for each in resources]
+        schemas = [each.strategy.schema.source if each.is_custom else None for each in resources]
         content = orjson.dumps([VERSION, [each.plural for each in resources], schemas], option=orjson.OPT_SORT_KEYS)
         return hashlib.sha256(content).hexdigest().upper()
-
-
-def _schema_of(resource: Resource) -> Mapping[str, Any] | None:
-    source = resource.strategy.schema.source
-    return source or None
-
-
-def _served(resource: Resource) -> openapi.ServedResource:
-    return openapi.ServedResource(
-        resource.group,
-        resource.version,
-        resource.kind,
-        resource.plural,
-        resource.namespaced,
-        tuple(resource.strategy.verbs),
-        _schema_of(resource) if resource.is_custom else None,
-    )
 
 
 def _version() -> dict[str, str]:

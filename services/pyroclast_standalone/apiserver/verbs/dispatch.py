@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.context import Answer, Context, Streamed
@@ -15,6 +15,8 @@ from pyroclast_standalone.apiserver.verbs.listing import Reader
 from pyroclast_standalone.apiserver.verbs.subresources import Subresources
 from pyroclast_standalone.apiserver.verbs.watching import Watches
 from pyroclast_standalone.apiserver.verbs.write import Writer
+
+_PARTS: Final = frozenset({"status", "approval", "ephemeralcontainers", "finalize", "resize"})
 
 
 class Dispatcher:
@@ -98,20 +100,22 @@ class Dispatcher:
         if method in {"GET", "HEAD"} and "get" not in subresource.verbs:
             raise status.method_not_allowed()
         answer: Answer | Streamed
-        if info.subresource == "status":
-            answer = await self._status(context, resource, method)
+        if info.subresource in _PARTS:
+            answer = await self._part(context, resource, method)
         else:
             answer = await self._subresources.answer(context, resource, method)
         await self._store.durable()
         return answer
 
-    async def _status(self, context: Context, resource: Resource, method: str) -> Answer:
+    async def _part(self, context: Context, resource: Resource, method: str) -> Answer:
+        """Handle a subresource that shows the whole object but changes only a part of it. The kind determines that part."""
+        name = context.info.subresource
         if method in {"GET", "HEAD"}:
             return await self._reader.get(context, resource)
         if method == "PUT":
-            code, shown = await self._writer.update(context, resource, "status")
-        elif method == "PATCH":
-            code, shown = await self._writer.patch(context, resource, "status")
+            code, shown = await self._writer.update(context, resource, name)
+        elif method == "PATCH" and name != "finalize":
+            code, shown = await self._writer.patch(context, resource, name)
         else:
             raise status.method_not_allowed()
         return object_answer(context, resource, shown, code)

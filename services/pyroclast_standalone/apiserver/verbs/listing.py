@@ -92,8 +92,7 @@ _EXPIRED_PAGE: Final = (
 def revision_of(text: str) -> int:
     """Return the revision in a `resourceVersion` parameter, 0 when it is empty.
 
-    Raises:
-        ValueError: the value is not a number. The message is that of the API.
+    Raises ValueError: the value is not a number. The message is that of the API.
     """
     if not text:
         return 0
@@ -110,22 +109,15 @@ class Reader:
 
     async def get(self, context: Context, resource: Resource) -> Answer:
         """Answer a GET request with one object."""
-        found = self.find(resource, context.info.namespace, context.info.name)
-        text = context.query.text("resourceVersion")
-        if text:
+        if text := context.query.text("resourceVersion"):
             try:
                 await self._reach(revision_of(text))
             except ValueError as error:
                 raise status.unreasoned(500, str(error)) from None
-            found = self.find(resource, context.info.namespace, context.info.name)
+        found = resource.collection.items.get(resource.key(context.info.namespace, context.info.name))
         if found is None:
             raise status.not_found(resource.group, resource.plural, context.info.name)
         return object_answer(context, resource, found)
-
-    def find(self, resource: Resource, namespace: str, name: str) -> Stored | None:
-        """Return the stored object. None when it does not exist."""
-        key = f"{namespace}/{name}" if resource.namespaced else name
-        return resource.collection.items.get(key)
 
     async def list(self, context: Context, resource: Resource) -> Answer:
         """Answer a GET request with a whole list or a page of it."""

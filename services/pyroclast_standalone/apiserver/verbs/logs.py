@@ -124,11 +124,8 @@ class Logs:
         if response.status != 200:
             text = (await response.text()).strip()
             response.release()
-            raise (
-                status.bad_request(text)
-                if response.status == 400
-                else status.StatusError(response.status, "NotFound" if response.status == 404 else "InternalError", text)
-            )
+            reason = {400: "BadRequest", 404: "NotFound"}.get(response.status, "InternalError")
+            raise status.StatusError(response.status, reason, text)
         return _chunks(response)
 
 

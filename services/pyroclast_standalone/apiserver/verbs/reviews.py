@@ -8,9 +8,10 @@ from typing import Any
 from pyroclast.rules.errors import FieldError, invalid
 from pyroclast_standalone import times
 from pyroclast_standalone.apiserver.access.authn import ISSUER, Authenticator
-from pyroclast_standalone.apiserver.access.authz import Attributes, Authorizer, Verdict
+from pyroclast_standalone.apiserver.access.authz import Authorizer, Verdict
 from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.context import Context, User
+from pyroclast_standalone.apiserver.requests.routes import RequestInfo
 
 
 class Reviews:
@@ -57,19 +58,11 @@ class Reviews:
         return body
 
     def _decide(self, user: User, spec: Mapping[str, Any]) -> Verdict:
-        resource = spec.get("resourceAttributes")
-        path = spec.get("nonResourceAttributes") or {}
-        if resource is None:
-            return self._authorizer.decide(user, Attributes(path.get("verb", ""), path=path.get("path", "")))
-        wanted = Attributes(
-            resource.get("verb", ""),
-            resource.get("group", ""),
-            resource.get("resource", ""),
-            resource.get("subresource", ""),
-            resource.get("namespace", ""),
-            resource.get("name", ""),
-        )
-        return self._authorizer.decide(user, wanted)
+        asked = spec.get("resourceAttributes")
+        if asked is None:
+            asked = spec.get("nonResourceAttributes") or {}
+        names = ("verb", "path", "group", "namespace", "resource", "subresource", "name")
+        return self._authorizer.decide(user, RequestInfo(**{name: asked.get(name, "") for name in names}))
 
     def _token(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         audiences = spec.get("audiences") or [ISSUER]

@@ -26,11 +26,11 @@ class Scales:
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
-        self._scales = Resource.of(_STRATEGY, writer.store.collection("scales.autoscaling"))
+        self._scales = Resource(_STRATEGY, writer.store.collection("scales.autoscaling"))
 
     async def answer(self, context: Context, resource: Resource, method: str) -> Answer:
         """Handle GET, PUT or PATCH of a scale."""
-        key = f"{context.info.namespace}/{context.info.name}" if resource.namespaced else context.info.name
+        key = resource.key(context.info.namespace, context.info.name)
         stored = resource.collection.items.get(key)
         if method not in {"GET", "PUT", "PATCH"}:
             raise status.method_not_allowed()

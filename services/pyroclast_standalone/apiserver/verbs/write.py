@@ -94,7 +94,7 @@ class Writer:
                 await self.admission.validate(review)
             if is_post and not dry_run and version.isdigit() and int(version):
                 raise status.unreasoned(500, "resourceVersion should not be set on objects to be created")
-            key = f"{namespace}/{metadata['name']}" if resource.namespaced else metadata["name"]
+            key = resource.key(namespace, metadata["name"])
             if key not in resource.collection.items:
                 break
         else:
@@ -132,7 +132,7 @@ class Writer:
             metadata.pop("namespace", None)
         namespace = _namespace(context, resource, metadata)
         _name_matches(context, metadata)
-        key = _key(resource, namespace, context.info.name)
+        key = resource.key(namespace, context.info.name)
         if key not in resource.collection.items and not subresource and resource.strategy.created_by_put:
             _revision(metadata)
             check_uid(context, resource, metadata, {"uid": ""})
@@ -153,7 +153,7 @@ class Writer:
         """Handle the PATCH of an object or of its status. An apply patch may create the object."""
         patching.check_kind(context, resource)
         patching.check_options(context)
-        key = _key(resource, context.info.namespace, context.info.name)
+        key = resource.key(context.info.namespace, context.info.name)
         is_apply = context.content_type == patching.APPLY
         creates = is_apply and not subresource and key not in resource.collection.items
         if not creates and key not in resource.collection.items:
@@ -340,10 +340,6 @@ def _name_matches(context: Context, metadata: dict[str, Any]) -> None:
             why = f"the name of the object ({context.info.name} based on URL) was undeterminable: name must be provided"
             raise status.bad_request(why)
         raise status.bad_request(f"the name of the object ({name}) does not match the name on the URL ({context.info.name})")
-
-
-def _key(resource: Resource, namespace: str, name: str) -> str:
-    return f"{namespace}/{name}" if resource.namespaced else name
 
 
 def _mutated(review: Review) -> dict[str, Any]:

@@ -108,12 +108,12 @@ class Layout:
 
     def running(self, uid: str, container: str, attempt: int) -> Running | None:
         """Return the process of one start of a container. None if no process was started."""
-        found = _read(self.run(uid, container, attempt) / "state")
+        found = read(self.run(uid, container, attempt) / "state")
         return None if found is None else Running(int(found["pid"]), int(found["shim"]), float(found["started_at"]))
 
     def outcome(self, uid: str, container: str, attempt: int) -> Outcome | None:
         """Return the end of one start of a container. None if the process has not ended or its end is unknown."""
-        found = _read(self.run(uid, container, attempt) / "exit")
+        found = read(self.run(uid, container, attempt) / "exit")
         return None if found is None else Outcome(int(found["code"]), float(found["ended_at"]), str(found.get("reason", "")))
 
     def lines(self, uid: str, container: str, attempt: int) -> list[LogLine] | None:
@@ -127,10 +127,6 @@ class Layout:
             text = file.with_name("log.1").read_bytes() + text  # the part before the last rotation
         parted = (line.partition(b" ") for line in text.split(b"\n")[:-1])
         return [(float(stamp), line.decode(errors="replace")) for stamp, _, line in parted]
-
-    def termination_log(self, uid: str, container: str, attempt: int) -> Path:
-        """Return the path of the termination message of one start of a container."""
-        return self.run(uid, container, attempt) / "termination-log"
 
     def forget(self, uid: str) -> None:
         """Remove the folder of a pod."""
@@ -166,7 +162,8 @@ def _is_below(path: Path) -> bool:
     return not path.is_absolute() and ".." not in path.parts
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def read(path: Path) -> dict[str, Any] | None:
+    """Return the content of a file `state` or `exit` of a shim. None before it is written."""
     try:
         content: dict[str, Any] = json.loads(path.read_bytes())
     except FileNotFoundError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import shutil
 import signal
@@ -28,7 +27,7 @@ from pyroclast_standalone.nodes.environment import ConfigurationError, Place
 from pyroclast_standalone.nodes.injections import of_pod
 from pyroclast_standalone.nodes.lives import ContainerLife, Execution, PodLife, ProbeKind, ProbeResult, Trouble
 from pyroclast_standalone.nodes.processes.launcher import Grant, Launcher, is_shim, variables_of
-from pyroclast_standalone.nodes.processes.layout import Layout, Named, hosts_file, message_of, names_of, write_files
+from pyroclast_standalone.nodes.processes.layout import Layout, Named, hosts_file, message_of, names_of, read, write_files
 from pyroclast_standalone.nodes.processes.limits import Groups
 from pyroclast_standalone.nodes.processes.machine import GPU, Devices, Machine
 from pyroclast_standalone.nodes.processes.submitters import Account, Submitters
@@ -92,19 +91,16 @@ class _Pod:
 
 
 class ProcessRuntime:
-    """A `Runtime` of real processes.
+    """Runs real processes.
 
     Args:
-        sources: reads ConfigMaps, Secrets and tokens.
         place: returns the place of a pod from the name of its node and its IP.
         root: the data directory.
         server: the URL of the API server, for the variables of pods.
-        wake: called after an event of a pod.
         isolation: the result of `find_isolation`.
-        now: returns the seconds since the epoch.
         machine: this machine, if its GPUs are allocated.
         groups: where control groups can be made. None where limits are not enforced.
-        client: the client of the API server, if pods run under the accounts of those who submitted them.
+        client: for pods that run under the accounts of those who submitted them.
     """
 
     def __init__(
@@ -276,15 +272,9 @@ class ProcessRuntime:
         """Run a probe of the container once."""
         if of_pod(pod.metadata.annotations).fail_probe == kind:
             return ProbeResult(ok=False, message=f"{kind} probe fails by annotation")
-        spec = container.spec
-        probes = {
-            ProbeKind.STARTUP: spec.startup_probe,
-            ProbeKind.LIVENESS: spec.liveness_probe,
-            ProbeKind.READINESS: spec.readiness_probe,
-        }
-        probe = probes[kind] or records.Probe()
+        probe = container.spec.probe(kind) or records.Probe()
         if probe.exec is None:
-            ports = {str(port.get("name")): int(port.get("containerPort") or 0) for port in spec.ports}
+            ports = {str(port.get("name")): int(port.get("containerPort") or 0) for port in container.spec.ports}
             return await ask(probe, ports, life.pod_ip)
         code, said = await self._run_once(
             pod, life, container, list(probe.exec.get("command") or ()), max(1, probe.timeout_seconds)
@@ -311,54 +301,59 @@ class ProcessRuntime:
         self, pod: records.Pod, life: PodLife, container: ContainerLife, command: list[str], *, tty: bool
     ) -> Attached | None:
         """Start a command as if in the container, with a terminal or pipes."""
-        folder = self._layout.pod(life.uid) / "once" / f"exec-{container.name}-{self._now():.6f}"
-        variables = variables_of(self._layout.run(life.uid, container.name, container.restarts))
-        known = self._pods.get(life.uid) or _Pod(pod, self._place(pod.spec.node_name, life.pod_ip))
-        grant = self._grant(known, container)
-        if isinstance(grant, Trouble):
-            raise ConfigurationError(grant.message)
+        folder, variables, grant = self._beside(pod, life, container, f"exec-{container.name}")
         streams = Streams.open(tty=tty)
         work = Workload(command, {**variables, **({"TERM": "xterm"} if tty else {})})
         try:
-            process = self._launcher.launch(pod, container.spec, work, folder, replace(grant, is_owner=False), streams=streams)
+            process = self._launcher.launch(pod, container.spec, work, folder, grant, streams=streams)
         finally:
             for descriptor in set(streams.child):
                 os.close(descriptor)
 
         def leader() -> int | None:
-            return json.loads((folder / "state").read_bytes())["pid"] if (folder / "state").exists() else None
+            state = read(folder / "state")
+            return None if state is None else int(state["pid"])
 
         def code() -> int:
-            try:
-                return int(json.loads((folder / "exit").read_bytes())["code"]) if (folder / "exit").exists() else _LOST_STATUS
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
+            outcome = read(folder / "exit") or {"code": _LOST_STATUS}
+            shutil.rmtree(folder, ignore_errors=True)
+            return int(outcome["code"])
 
         return Attached(streams, process, leader, code)
+
+    def _beside(self, pod: records.Pod, life: PodLife, container: ContainerLife, name: str) -> tuple[Path, dict[str, str], Grant]:
+        """Return the folder, the variables and the grant of a command that runs as if in the container.
+
+        Raises ConfigurationError: the container has no grant any more.
+        """
+        folder = self._layout.pod(life.uid) / "once" / f"{name}-{self._now():.6f}"
+        variables = variables_of(self._layout.run(life.uid, container.name, container.restarts))
+        grant = self._grant(self._pods.get(life.uid) or _Pod(pod, self._place(pod.spec.node_name, life.pod_ip)), container)
+        if isinstance(grant, Trouble):
+            raise ConfigurationError(grant.message)
+        return folder, variables, replace(grant, is_owner=False)
 
     async def _run_once(
         self, pod: records.Pod, life: PodLife, container: ContainerLife, command: list[str], seconds: float
     ) -> tuple[int, str]:
         """Run a command as if in the container. Return its exit status and last line."""
-        folder = self._layout.pod(life.uid) / "once" / f"{container.name}-{self._now():.6f}"
-        variables = variables_of(self._layout.run(life.uid, container.name, container.restarts))
-        known = self._pods.get(life.uid) or _Pod(pod, self._place(pod.spec.node_name, life.pod_ip))
-        grant = self._grant(known, container)
-        if isinstance(grant, Trouble):
-            return 1, grant.message
-        work = Workload(command, variables)
-        process = self._launcher.launch(pod, container.spec, work, folder, replace(grant, is_owner=False))
+        try:
+            folder, variables, grant = self._beside(pod, life, container, container.name)
+        except ConfigurationError as error:
+            return 1, str(error)
+        process = self._launcher.launch(pod, container.spec, Workload(command, variables), folder, grant)
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.to_thread(process.wait)
         except TimeoutError:
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                os.killpg(json.loads((folder / "state").read_bytes())["pid"], signal.SIGKILL)
+            if (state := read(folder / "state")) is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(state["pid"], signal.SIGKILL)
             return 1, "command timed out"
         finally:
             printed = (folder / "log").read_bytes().splitlines() if (folder / "log").exists() else []
             said = printed[-1].partition(b" ")[2].decode(errors="replace") if printed else ""
-            outcome = json.loads((folder / "exit").read_bytes()) if (folder / "exit").exists() else {"code": 1}
+            outcome = read(folder / "exit") or {"code": 1}
             shutil.rmtree(folder, ignore_errors=True)
         return int(outcome["code"]), said
 
@@ -404,7 +399,7 @@ class ProcessRuntime:
         spec = next((each for each in (*pod.spec.init_containers, *pod.spec.containers) if each.name == name), None)
         if spec is None:
             return ""
-        file = self._layout.termination_log(uid, name, attempt)
+        file = self._layout.run(uid, name, attempt) / "termination-log"
         return message_of(spec, file, exit_code, self._layout.lines(uid, name, attempt) or ())
 
     def _signal(self, uid: str, name: str, attempt: int, number: signal.Signals) -> None:

@@ -41,19 +41,6 @@ class Field:
     omits_zero: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message with its fields in order. `name` is as in the OpenAPI definitions (`io.k8s.api.core.v1.Pod`)."""
-
-    name: str
-    fields: tuple[Field, ...]
-
-    @property
-    def short(self) -> str:
-        """The short name of the type in error messages, such as `v1.Pod`."""
-        return ".".join(self.name.split(".")[-2:])
-
-
 @cache
 def _load() -> Mapping[str, Any]:
     packed = resources.files(__package__).joinpath("data", TABLE_FILE).read_bytes()
@@ -62,15 +49,12 @@ def _load() -> Mapping[str, Any]:
 
 
 @cache
-def messages() -> Mapping[str, Message]:
-    """Return the wire forms of all built-in types (messages), by name."""
+def messages() -> Mapping[str, tuple[Field, ...]]:
+    """Return the fields of all built-in types (messages) in order, by name as in OpenAPI (`io.k8s.api.core.v1.Pod`)."""
     return {
-        name: Message(
-            name,
-            tuple(
-                Field(field, number, kind, container, "p" in flags, "o" in flags or "z" in flags, "z" in flags)
-                for field, number, kind, container, flags in fields
-            ),
+        name: tuple(
+            Field(field, number, kind, container, "p" in flags, "o" in flags or "z" in flags, "z" in flags)
+            for field, number, kind, container, flags in fields
         )
         for name, fields in _load()["messages"].items()
     }
@@ -80,8 +64,3 @@ def messages() -> Mapping[str, Message]:
 def named_types() -> Mapping[str, tuple[str, str]]:
     """Return the named types that are not messages, each with its underlying (type, container)."""
     return {name: (kind, container) for name, (kind, container) in _load()["named"].items()}
-
-
-def message_of(name: str) -> Message | None:
-    """Return the wire form of the type with that name, or None."""
-    return messages().get(name)

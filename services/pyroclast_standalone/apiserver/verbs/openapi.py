@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from pyroclast.api import builtin
 from pyroclast_standalone.apiserver.documents.errors import Json, Object
 from pyroclast_standalone.apiserver.documents.schema import definition_name
+from pyroclast_standalone.apiserver.storage.registry import Resource
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _REFERENCE: Final = "#/components/schemas/"
@@ -26,29 +26,16 @@ _ACTIONS: Final = {"create": "post", "update": "put"}
 _METHODS: Final = {"get": "get", "list": "list", "create": "post", "update": "put", "patch": "patch", "delete": "delete"}
 
 
-@dataclass(frozen=True, slots=True)
-class ServedResource:
-    """A resource in a document. `schema` is the openAPIV3Schema of a custom resource, None for a built-in kind."""
+def _definition(served: Resource) -> str:
+    """Return the name of the schema of a resource in the document."""
+    if not served.is_custom:
+        return definition_name(served.group, served.version, served.kind)
+    return ".".join([*reversed(served.group.split(".")), served.version, served.kind])
 
-    group: str
-    version: str
-    kind: str
-    plural: str
-    namespaced: bool
-    verbs: tuple[str, ...]
-    schema: Mapping[str, Json] | None = None
 
-    @property
-    def definition(self) -> str:
-        """The name of the schema of this resource in the OpenAPI document."""
-        if self.schema is None:
-            return definition_name(self.group, self.version, self.kind)
-        return ".".join([*reversed(self.group.split(".")), self.version, self.kind])
-
-    @property
-    def kinds(self) -> Object:
-        """Return the group, version and kind for the extension `x-kubernetes-group-version-kind`."""
-        return {"group": self.group, "kind": self.kind, "version": self.version}
+def _kinds(served: Resource) -> Object:
+    """Return the group, version and kind for the extension `x-kubernetes-group-version-kind`."""
+    return {"group": served.group, "kind": served.kind, "version": served.version}
 
 
 def _reference(name: str) -> Object:
@@ -65,29 +52,30 @@ def _content(name: str, types: Iterable[str] = _BODIES) -> Object:
     return {media: {"schema": _reference(name)} for media in types}
 
 
-def _operation(served: ServedResource, verb: str) -> Object:
-    answer = f"{served.definition}List" if verb == "list" else served.definition
+def _operation(served: Resource, verb: str) -> Object:
+    definition = _definition(served)
+    answer = f"{definition}List" if verb == "list" else definition
     operation: Object = {
         "operationId": f"{verb}{served.kind}",
         "responses": {"200": {"description": "OK", "content": _content(answer)}},
         "x-kubernetes-action": _ACTIONS.get(verb, verb),
-        "x-kubernetes-group-version-kind": served.kinds,
+        "x-kubernetes-group-version-kind": _kinds(served),
     }
     if verb in {"create", "update", "patch"}:
         names = (*_WRITE_PARAMETERS, "force") if verb == "patch" else _WRITE_PARAMETERS
         operation["parameters"] = [_parameter(each) for each in names]
-        content = _content(served.definition, ("*/*",))
+        content = _content(definition, ("*/*",))
         if verb == "patch":
-            content = _content(f"{_META}Patch", _PATCHES if served.schema is None else _PATCHES[:-1])
+            content = _content(f"{_META}Patch", _PATCHES[:-1] if served.is_custom else _PATCHES)
         operation["requestBody"] = {"content": content, "required": True}
     return operation
 
 
-def _paths(served: ServedResource) -> Iterator[tuple[str, Object]]:
+def _paths(served: Resource) -> Iterator[tuple[str, Object]]:
     root = f"/apis/{served.group}/{served.version}" if served.group else f"/api/{served.version}"
     scope = "/namespaces/{namespace}" if served.namespaced else ""
     place = [_parameter("namespace", "path")] if served.namespaced else []
-    verbs = set(served.verbs)
+    verbs = set(served.strategy.verbs)
     collection = {_METHODS[verb]: _operation(served, verb) for verb in ("list", "create") if verb in verbs}
     single = {_METHODS[verb]: _operation(served, verb) for verb in ("get", "update", "patch", "delete") if verb in verbs}
     if collection:
@@ -96,8 +84,8 @@ def _paths(served: ServedResource) -> Iterator[tuple[str, Object]]:
         yield f"{root}{scope}/{served.plural}/{{name}}", {**single, "parameters": [_parameter("name", "path"), *place]}
 
 
-def _custom_schemas(served: ServedResource) -> Iterator[tuple[str, Object]]:
-    schema = dict(served.schema or {})
+def _custom_schemas(served: Resource) -> Iterator[tuple[str, Object]]:
+    definition, schema = _definition(served), dict(served.strategy.schema.source)
     properties = dict(schema.get("properties") or {})
     meta = builtin.definitions()[f"{_META}ObjectMeta"]
     texts = builtin.definitions()[f"{_META}Status"]["properties"]
@@ -110,10 +98,10 @@ def _custom_schemas(served: ServedResource) -> Iterator[tuple[str, Object]]:
     }
     schema["type"] = "object"
     schema["properties"] = properties
-    schema["x-kubernetes-group-version-kind"] = [served.kinds]
-    yield served.definition, schema
+    schema["x-kubernetes-group-version-kind"] = [_kinds(served)]
+    yield definition, schema
     yield (
-        f"{served.definition}List",
+        f"{definition}List",
         {
             "description": f"{served.kind}List is a list of {served.kind}",
             "type": "object",
@@ -122,9 +110,9 @@ def _custom_schemas(served: ServedResource) -> Iterator[tuple[str, Object]]:
                 "apiVersion": texts["apiVersion"],
                 "kind": texts["kind"],
                 "metadata": _reference(f"{_META}ListMeta"),
-                "items": {"type": "array", "items": _reference(served.definition)},
+                "items": {"type": "array", "items": _reference(definition)},
             },
-            "x-kubernetes-group-version-kind": [{**served.kinds, "kind": f"{served.kind}List"}],
+            "x-kubernetes-group-version-kind": [{**_kinds(served), "kind": f"{served.kind}List"}],
         },
     )
 
@@ -156,14 +144,13 @@ def _adapted(schema: Mapping[str, Json]) -> Object:
     return result
 
 
-def document(group: str, version: str, served: Iterable[ServedResource]) -> Object:
-    """Return the document of one group and version. The group of core kinds is empty."""
-    del group, version  # each resource has both
+def document(served: Iterable[Resource]) -> Object:
+    """Return the document of the resources of one group and version."""
     paths: Object = {}
     schemas: Object = {}
     for each in served:
         paths.update(_paths(each))
-        if each.schema is not None:
+        if each.is_custom:
             schemas.update(_custom_schemas(each))
     definitions = builtin.definitions()
     pending = [*_references(paths), *_references(schemas)]
