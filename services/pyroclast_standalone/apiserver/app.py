@@ -30,7 +30,7 @@ from pyroclast_standalone.apiserver.requests.bodies import MAX_BODY
 from pyroclast_standalone.apiserver.storage.persist import JournalFailed, SqliteJournal
 from pyroclast_standalone.apiserver.storage.registry import Registry, ensure_objects
 from pyroclast_standalone.apiserver.storage.store import Store, make_stored
-from pyroclast_standalone.apiserver.verbs.discovery import Discovery, Endpoints
+from pyroclast_standalone.apiserver.verbs.discovery import Discovery
 from pyroclast_standalone.apiserver.verbs.dispatch import Dispatcher
 from pyroclast_standalone.apiserver.verbs.logs import Logs
 from pyroclast_standalone.apiserver.verbs.reviews import Reviews
@@ -97,7 +97,7 @@ class Server:
         self.front = Front(
             self.authenticator,
             self.authorizer,
-            Endpoints(self.registry, self.discovery),
+            self.discovery,
             Dispatcher(self.store, self.registry, self.writer, subresources),
             audit,
             faults=faults,

@@ -21,7 +21,7 @@ from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.bodies import MAX_BODY
 from pyroclast_standalone.apiserver.requests.context import ANONYMOUS, Answer, Context, Streamed, Upgraded, User, Wanted, wanted
 from pyroclast_standalone.apiserver.requests.routes import Query, RequestInfo, resolve
-from pyroclast_standalone.apiserver.verbs.discovery import Endpoints
+from pyroclast_standalone.apiserver.verbs.discovery import Discovery
 from pyroclast_standalone.apiserver.verbs.dispatch import Dispatcher
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Front:
         self,
         authenticator: Authenticator,
         authorizer: Authorizer,
-        endpoints: Endpoints,
+        discovery: Discovery,
         dispatcher: Dispatcher,
         audit: AuditLog | None,
         *,
@@ -55,7 +55,7 @@ class Front:
     ) -> None:
         self._authenticator = authenticator
         self._authorizer = authorizer
-        self._endpoints = endpoints
+        self._discovery = discovery
         self._dispatcher = dispatcher
         self._audit = audit
         self._faults = faults
@@ -111,7 +111,7 @@ class Front:
         if not info.is_resource:
             if request.method not in {"GET", "HEAD"}:
                 raise status.no_such_path()
-            return self._endpoints.answer(context)
+            return self._discovery.answer(context)
         context.wanted = wanted(request.headers.get("Accept", ""), is_list=info.verb in {"list", "watch"})
         if request.method in _METHODS_WITH_BODY:
             context.body = await _body(request)

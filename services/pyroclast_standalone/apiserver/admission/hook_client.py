@@ -24,27 +24,23 @@ from pyroclast_standalone.apiserver.storage.store import Store
 def request_of(review: Review, seen: Resource) -> dict[str, Any]:
     """Return the `request` of a review without its objects, for a webhook that receives the object as `seen`."""
     asked = review.resource
-    kind = review.kind or (seen.group, seen.version, seen.kind)
-    request_kind = review.kind or (asked.group, asked.version, asked.kind)
-    request: dict[str, Any] = {
-        "kind": _kind(*kind),
-        "resource": {"group": seen.group, "version": seen.version, "resource": seen.plural},
-        "requestKind": _kind(*request_kind),
-        "requestResource": {"group": asked.group, "version": asked.version, "resource": asked.plural},
+    names = {
+        "subResource": review.subresource,
+        "requestSubResource": review.subresource,
+        "name": review.name,
+        "namespace": review.namespace or (review.name if asked.qualified == "namespaces" else ""),
     }
-    if review.subresource:
-        request["subResource"] = request["requestSubResource"] = review.subresource
-    if review.name:
-        request["name"] = review.name
-    if review.namespace:
-        request["namespace"] = review.namespace
-    elif asked.qualified == "namespaces" and review.name:
-        request["namespace"] = review.name
-    request["operation"] = review.operation
-    request["userInfo"] = review.context.user.wire()
-    request["dryRun"] = review.dry_run
-    request["options"] = review.options or None
-    return request
+    return {
+        "kind": _kind(*(review.kind or (seen.group, seen.version, seen.kind))),
+        "resource": {"group": seen.group, "version": seen.version, "resource": seen.plural},
+        "requestKind": _kind(*(review.kind or (asked.group, asked.version, asked.kind))),
+        "requestResource": {"group": asked.group, "version": asked.version, "resource": asked.plural},
+        **{field: name for field, name in names.items() if name},
+        "operation": review.operation,
+        "userInfo": review.context.user.wire(),
+        "dryRun": review.dry_run,
+        "options": review.options or None,
+    }
 
 
 def _kind(group: str, version: str, kind: str) -> dict[str, str]:

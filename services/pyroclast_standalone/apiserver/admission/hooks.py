@@ -54,7 +54,7 @@ class Hooks:
         self._namespaces = store.collection("namespaces")
         self._registry = registry
         self._hooks: list[Hook] | None = None
-        self._by_request: dict[tuple[str, Resource, str], tuple[Matched, ...]] = {}
+        self._by_request: dict[tuple[str, Resource, str], list[Matched]] = {}
         self._generation = -1
         store.listeners.append(self._on_change)
 
@@ -65,34 +65,20 @@ class Hooks:
 
     def matching(self, review: Review) -> list[Matched]:
         """Return the webhooks that apply to `review`, in order. Match conditions are not evaluated here."""
-        found = self._by_rules(review)
-        return (
-            [each for each in found if selected(each.hook.namespaces, each.hook.objects, review, self._namespaces)]
-            if found
-            else []
-        )
-
-    def _by_rules(self, review: Review) -> tuple[Matched, ...]:
         if self._generation != self._registry.generation:
             self._by_request.clear()
             self._generation = self._registry.generation
         key = (review.operation, review.resource, review.subresource)
-        found = self._by_request.get(key)
-        if found is None:
-            found = self._by_request[key] = tuple(self._find(review))
-        return found
+        if key not in self._by_request:
+            self._by_request[key] = [] if review.resource.qualified in _NEVER else self._by_rules(review)
+        found = self._by_request[key]
+        return [each for each in found if selected(each.hook.namespaces, each.hook.objects, review, self._namespaces)]
 
-    def _find(self, review: Review) -> list[Matched]:
-        if review.resource.qualified in _NEVER:
-            return []
+    def _by_rules(self, review: Review) -> list[Matched]:
         if self._hooks is None:
             self._hooks = [hook for stored in self._configurations.select() for hook in _hooks_of(stored.load())]
-        matched = []
-        for hook in self._hooks:
-            resource = rules_match(hook.rules, review, self._registry, exact=hook.is_exact)
-            if resource is not None:
-                matched.append(Matched(hook, resource))
-        return matched
+        matches = ((hook, rules_match(hook.rules, review, self._registry, exact=hook.is_exact)) for hook in self._hooks)
+        return [Matched(hook, resource) for hook, resource in matches if resource is not None]
 
 
 def rules_match(rules: tuple[Mapping[str, Any], ...], review: Review, registry: Registry, *, exact: bool) -> Resource | None:

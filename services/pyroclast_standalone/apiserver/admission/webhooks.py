@@ -41,10 +41,9 @@ class Webhooks:
 
     async def mutate(self, review: Review) -> None:
         """Call every matching mutating webhook."""
-        hooks = self._mutating.matching(review)
         overtaken: list[Matched] = []
         called: list[Matched] = []
-        for matched in hooks:
+        for matched in self._mutating.matching(review):
             if not self._is_wanted(matched, review):
                 continue
             if await self._mutate_by(matched, review):
@@ -57,11 +56,6 @@ class Webhooks:
     async def validate(self, review: Review) -> None:
         """Call every matching validating webhook."""
         hooks = [each for each in self._validating.matching(review) if self._is_wanted(each, review)]
-        if not hooks:
-            return
-        if len(hooks) == 1:
-            await self._validate_by(hooks[0], review)
-            return
         results = await asyncio.gather(*(self._validate_by(each, review) for each in hooks), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):

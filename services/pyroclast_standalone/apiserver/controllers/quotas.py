@@ -19,13 +19,7 @@ Usage: TypeAlias = dict[str, Quantity]
 
 _ONE: Final = quantity.from_value(1)
 _COUNTED_BY_NAME: Final = {
-    "pods",
-    "services",
-    "configmaps",
-    "secrets",
-    "persistentvolumeclaims",
-    "replicationcontrollers",
-    "resourcequotas",
+    *("pods", "services", "configmaps", "secrets", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas")
 }
 _SHORT: Final = {"cpu", "memory", "ephemeral-storage"}
 _FINISHED: Final = {"Succeeded", "Failed"}
@@ -56,23 +50,18 @@ def _add(total: Usage, more: Usage) -> None:
 def _usage_of(qualified: str, body: Mapping[str, Any]) -> Usage:
     """Return the usage of one object of the resource `plural.group`. A finished pod only counts as an object."""
     usage: Usage = {f"count/{qualified}": _ONE}
+    spec, is_pod = body.get("spec") or {}, qualified == "pods"
+    if is_pod and (body.get("status") or {}).get("phase") in _FINISHED:
+        return usage
     if qualified in _COUNTED_BY_NAME:
         usage[qualified] = _ONE
-    spec = body.get("spec") or {}
-    match qualified:
-        case "pods":
-            return usage | _pod(spec) if not _is_finished(body) else {f"count/{qualified}": _ONE}
-        case "persistentvolumeclaims":
-            requests = (spec.get("resources") or {}).get("requests") or {}
-            if "storage" in requests:
-                usage["requests.storage"] = quantity.parse(requests["storage"])
-        case _:
-            pass
+    if is_pod:
+        usage |= _pod(spec)
+    elif qualified == "persistentvolumeclaims":
+        requests = (spec.get("resources") or {}).get("requests") or {}
+        if "storage" in requests:
+            usage["requests.storage"] = quantity.parse(requests["storage"])
     return usage
-
-
-def _is_finished(body: Mapping[str, Any]) -> bool:
-    return (body.get("status") or {}).get("phase") in _FINISHED
 
 
 def _pod(spec: Mapping[str, Any]) -> Usage:

@@ -204,6 +204,4 @@ def _update_binding(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError
 
 
 ROLE: Final = Rules(name=names.path_segment, check=_check_role)
-CLUSTER_ROLE: Final = ROLE
 ROLE_BINDING: Final = Rules(name=names.path_segment, default=_default_binding, check=_check_binding, check_update=_update_binding)
-CLUSTER_ROLE_BINDING: Final = ROLE_BINDING

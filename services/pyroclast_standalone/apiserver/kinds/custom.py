@@ -92,26 +92,18 @@ class CustomStrategy(Strategy):
     def prepare_update(self, new: dict[str, Any], old: Mapping[str, Any], *, subresource: str = "") -> None:
         """Restore the fields that this endpoint may not change, and increase the generation if needed."""
         if subresource == "status":
-            status = new.get("status")
-            metadata = {**old["metadata"]}
-            for field in ("managedFields", "resourceVersion"):
-                if field in new["metadata"]:
-                    metadata[field] = new["metadata"][field]
+            own = {"status": new["status"]} if new.get("status") is not None else {}
+            kept = {field: new["metadata"][field] for field in ("managedFields", "resourceVersion") if field in new["metadata"]}
+            rest = {field: value for field, value in old.items() if field != "status"}
             new.clear()
-            new.update(old)
-            new["metadata"] = metadata
-            new.pop("status", None)
-            if status is not None:
-                new["status"] = status
+            new.update({**rest, "metadata": {**old["metadata"], **kept}, **own})
             return
         if self.has_status:
             new.pop("status", None)
             if "status" in old:
                 new["status"] = old["status"]
         generation = old["metadata"].get("generation") or 0
-        changed = {key: value for key, value in new.items() if key != "metadata"} != {
-            key: value for key, value in old.items() if key != "metadata"
-        }
+        changed = {**new, "metadata": None} != {**old, "metadata": None}
         new["metadata"]["generation"] = generation + changed
 
     def validate(self, document: dict[str, Any]) -> Verdict:
@@ -137,11 +129,8 @@ class CustomStrategy(Strategy):
             if found is None:
                 continue
             if found.__class__ is not int:
-                errors.append(
-                    invalid(
-                        at, 0, f"{at} accessor error: {go_value(found)} is of the type {_GO_TYPES[type(found)]}, expected int64"
-                    )
-                )
+                text = f"{at} accessor error: {go_value(found)} is of the type {_GO_TYPES[type(found)]}, expected int64"
+                errors.append(invalid(at, 0, text))
             elif found < 0:
                 errors.append(invalid(at, found, "should be a non-negative integer"))
             elif found > _MAX_INT32:

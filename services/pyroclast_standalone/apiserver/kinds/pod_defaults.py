@@ -101,8 +101,6 @@ def _default_volume(volume: dict[str, Any]) -> None:
                 default_claim_spec(template["spec"])
             case "hostPath":
                 source.setdefault("type", "")
-            case _:
-                pass
 
 
 def default_claim_spec(spec: dict[str, Any]) -> None:

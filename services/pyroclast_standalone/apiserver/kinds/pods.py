@@ -220,16 +220,8 @@ def _prepare(pod: dict[str, Any]) -> None:
     status: dict[str, Any] = {"phase": "Pending", "qosClass": quality_of_service(spec)}
     if spec.get("schedulingGates"):
         text = "Scheduling is blocked due to non-empty scheduling gates"
-        status["conditions"] = [
-            {
-                "type": "PodScheduled",
-                "status": "False",
-                "reason": "SchedulingGated",
-                "message": text,
-                "lastProbeTime": None,
-                "lastTransitionTime": None,
-            }
-        ]
+        gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": text}
+        status["conditions"] = [{**gated, "lastProbeTime": None, "lastTransitionTime": None}]
     pod["status"] = status
 
 

@@ -35,8 +35,7 @@ def optional_choice(holder: Mapping[str, Any], field: str, supported: Sequence[s
 
 def named(value: str, rule: NameRule, path: str) -> list[FieldError]:
     """Return the faults of a name by `rule`."""
-    sentences = rule(value)
-    return [invalid(path, value, sentence) for sentence in sentences] if sentences else []
+    return [invalid(path, value, sentence) for sentence in rule(value)]
 
 
 def immutable(new: Mapping[str, Any], old: Mapping[str, Any], field: str, path: str) -> list[FieldError]:
@@ -82,18 +81,6 @@ def selector_text(selector: Mapping[str, Any] | None) -> str:
     return ",".join(text for _, text in sorted(parts)) or "<none>"
 
 
-def _nothing(_document: dict[str, Any]) -> None:
-    """Set no defaults."""
-
-
-def _no_errors(_document: dict[str, Any]) -> list[FieldError]:
-    return []
-
-
-def _no_change_errors(_new: dict[str, Any], _old: dict[str, Any]) -> list[FieldError]:
-    return []
-
-
 @dataclass(frozen=True, slots=True)
 class FieldPart:
     """An endpoint that changes a part of the spec: `keep` restores all other fields, and `check` validates the change."""
@@ -125,11 +112,11 @@ class Rules:
     """
 
     name: names.NameRule = names.dns_subdomain
-    default: Default = _nothing
-    check: Check = _no_errors
+    default: Default = lambda _document: None
+    check: Check = lambda _document: []
     check_update: UpdateCheck | None = None
-    check_status: UpdateCheck = _no_change_errors
-    prepare: Default = _nothing
+    check_status: UpdateCheck = lambda _new, _old: []
+    prepare: Default = lambda _document: None
     prepare_update: Callable[[dict[str, Any], Mapping[str, Any]], None] | None = None
     prepare_status: Callable[[dict[str, Any], Mapping[str, Any]], None] | None = None
     warnings: Callable[[Mapping[str, Any], Mapping[str, Any] | None], list[str]] | None = None

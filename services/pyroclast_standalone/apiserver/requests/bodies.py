@@ -78,12 +78,8 @@ def unrecognized(body: bytes, kind: str, why: str) -> status.StatusError:
 
 
 def _unreadable(body: bytes, kind: str, why: str) -> status.StatusError:
-    if not body:
-        shown = "<empty>"
-    else:
-        shown = (body[:_SHOWN].decode(errors="replace") if body[:1] == b"{" else body[:_SHOWN].hex()) + (
-            " ..." if len(body) > _SHOWN else ""
-        )
+    begin = body[:_SHOWN].decode(errors="replace") if body[:1] == b"{" else body[:_SHOWN].hex() or "<empty>"
+    shown = begin + (" ..." if len(body) > _SHOWN else "")
     return status.bad_request(f"the object provided is unrecognized (must be of type {kind}): {why} ({shown})")
 
 
@@ -117,16 +113,10 @@ def cannot_be_handled(resource: Readable, why: str, *, kind: str = "", version: 
 
 def report(context: Context, resource: Readable, problems: list[str]) -> None:
     """Reject or report unknown and duplicate fields, as the request's field validation demands."""
-    if not problems:
-        return
-    match context.field_validation:
-        case "Strict":
-            raise cannot_be_handled(resource, strict.strict_message(problems))
-        case "Warn":
-            for problem in problems:
-                context.warn(problem)
-        case _:
-            pass
+    if problems and context.field_validation == "Strict":
+        raise cannot_be_handled(resource, strict.strict_message(problems))
+    for problem in problems if context.field_validation == "Warn" else ():
+        context.warn(problem)
 
 
 def check_type(resource: Readable, document: dict[str, Any], body: bytes) -> None:

@@ -58,8 +58,6 @@ def object_answer(context: Context, resource: Resource, found: Stored | dict[str
             body = partial(body, wanted.version)
         case Form.TABLE:
             body = row(context, resource, body)
-        case _:
-            pass
     return json_answer(body, code)
 
 

@@ -76,15 +76,8 @@ def cause(reason: str, message: str, field: str = "") -> Cause:
 
 
 def _details(group: str, kind: str, name: str = "", **more: object) -> dict[str, Any]:
-    details: dict[str, Any] = {}
-    if name:
-        details["name"] = name
-    if group:
-        details["group"] = group
-    if kind:
-        details["kind"] = kind
-    details.update((key, value) for key, value in more.items() if value)
-    return details
+    details = {"name": name, "group": group, "kind": kind, **more}
+    return {key: value for key, value in details.items() if value}
 
 
 def _qualified(group: str, word: str) -> str:
@@ -104,13 +97,8 @@ def unauthorized() -> StatusError:
 def forbidden(group: str, plural: str, name: str, why: str, *, causes: Iterable[Cause] = ()) -> StatusError:
     """Return a 403 error: the authorizer or an admission plugin denies a request for `plural` of `group`."""
     subject = _qualified(group, plural)
-    if not subject:
-        message = f"forbidden: {why}"
-    elif name:
-        message = f'{subject} "{name}" is forbidden: {why}'
-    else:
-        message = f"{subject} is forbidden: {why}"
-    return StatusError(403, "Forbidden", message, details=_details(group, plural, name, causes=list(causes)))
+    where = f'{subject} "{name}" is ' if subject and name else f"{subject} is " if subject else ""
+    return StatusError(403, "Forbidden", f"{where}forbidden: {why}", details=_details(group, plural, name, causes=list(causes)))
 
 
 def not_found(group: str, plural: str, name: str) -> StatusError:
@@ -216,12 +204,7 @@ def admission_denied(webhook: str, status: Mapping[str, Any]) -> StatusError:
     if not isinstance(code, int) or code < 400:
         code = 400
     reason = str(status.get("reason") or "")
-    said = str(status.get("message") or "")
-    if said:
-        message = f'admission webhook "{webhook}" denied the request: {said}'
-    elif reason:
-        message = f'admission webhook "{webhook}" denied the request: {reason}'
-    else:
-        message = f'admission webhook "{webhook}" denied the request without explanation'
+    said = status.get("message") or reason
+    message = f'admission webhook "{webhook}" denied the request' + (f": {said}" if said else " without explanation")
     details = status.get("details")
     return StatusError(code, reason, message, details=details if isinstance(details, dict) else None)

@@ -1,9 +1,10 @@
-"""Discovery documents, legacy and aggregated, cached until the served resources change."""
+"""The paths that are no resources: discovery, legacy and aggregated, OpenAPI, version and health."""
 
 from __future__ import annotations
 
 import hashlib
 import platform
+from collections.abc import Callable
 from typing import Any, Final
 
 import orjson
@@ -15,21 +16,13 @@ from pyroclast_standalone.apiserver.requests.present import json_answer
 from pyroclast_standalone.apiserver.storage.registry import Registry, Resource
 from pyroclast_standalone.apiserver.verbs import openapi
 
-
-def _document(body: dict[str, Any], content_type: str) -> Answer:
-    """Return a complete answer with its ETag."""
-    data = orjson.dumps(body)
-    return Answer(200, data, content_type, {"Vary": "Accept", "ETag": f'"{hashlib.sha256(data).hexdigest().upper()}"'})
-
-
-def _if_changed(context: Context, answer: Answer) -> Answer:
-    """Return the answer to a client that may have it already."""
-    is_known = context.headers.get("If-None-Match") == answer.headers["ETag"]
-    return Answer(304, b"", "", answer.headers) if is_known else answer
+VERSION: Final = "v1.36.1"
+_PROTOBUF_OPENAPI: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_HEALTH: Final = {"/healthz", "/livez", "/readyz"}
 
 
 class Discovery:
-    """Answers `/api`, `/apis`, and the documents of groups and group-versions."""
+    """Answers requests for paths that are no resources: discovery, OpenAPI, version and health."""
 
     def __init__(self, registry: Registry) -> None:
         self.address = ""  # host and port for clients
@@ -37,26 +30,65 @@ class Discovery:
         self._generation = -1
         self._made: dict[tuple[str, ...], Answer] = {}
 
-    def _cached(self, *key: str) -> Answer | None:
+    def answer(self, context: Context) -> Answer:
+        """Return the answer to a GET."""
+        parts = [part for part in context.info.path.split("/") if part]
+        match parts:
+            case []:
+                return json_answer({"paths": self._paths()})
+            case ["version"]:
+                return json_answer(_version())
+            case [health, *_] if f"/{health}" in _HEALTH:
+                return Answer(200, b"ok", "text/plain; charset=utf-8")
+            case ["api" | "apis", *_]:
+                return self._discover(context, parts)
+            case ["openapi", "v2"]:
+                return Answer(200, b"", _PROTOBUF_OPENAPI)
+            case ["openapi", "v3", *rest]:
+                return self._openapi(context, "/".join(rest))
+            case _:
+                raise status.no_such_path()
+
+    def _paths(self) -> list[str]:
+        paths = ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+        for group, versions in self._registry.groups().items():
+            paths += [f"/apis/{group}/{version}" if group else f"/api/{version}" for version in versions]
+            paths += [f"/apis/{group}"] if group else []
+        return sorted(paths)
+
+    def _discover(self, context: Context, parts: list[str]) -> Answer:
+        accept = context.headers.get("Accept", "")
+        if version := discovery_version(accept) if len(parts) == 1 else "":
+            content_type = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+            found = self._made_once((*parts, version), lambda: _document(self._aggregated(parts[0], version), content_type))
+        else:
+            wanted(accept)
+            found = self._made_once(tuple(parts), lambda: _document(self._legacy(parts), "application/json"))
+        if len(parts) > 1:
+            return Answer(200, found.body, found.content_type, {"Vary": "Accept"})
+        return _if_changed(context, found, "public")
+
+    def _openapi(self, context: Context, name: str) -> Answer:
+        found = self._made_once(("openapi", name), lambda: self._schemas_of(name) if name else self._index())
+        return _if_changed(context, found, "public, immutable" if name and context.query.text("hash") else "")
+
+    def _made_once(self, key: tuple[str, ...], make: Callable[[], Answer]) -> Answer:
+        """Return the answer of `make`, until the served resources change."""
         if self._generation != self._registry.generation:
             self._made.clear()
             self._generation = self._registry.generation
-        return self._made.get(key)
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
-    def aggregated(self, root: str, version: str) -> Answer:
+    def _aggregated(self, root: str, version: str) -> dict[str, Any]:
         """Return the `APIGroupDiscoveryList` of the core group (`root` is `api`) or of all other groups (`apis`)."""
-        found = self._cached("aggregated", root, version)
-        if found is None:
-            groups = [""] if root == "api" else [group for group in self._registry.groups() if group]
-            body = {
-                "kind": "APIGroupDiscoveryList",
-                "apiVersion": f"apidiscovery.k8s.io/{version}",
-                "metadata": {},
-                "items": [self._aggregated_group(group) for group in groups],
-            }
-            content_type = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
-            found = self._made["aggregated", root, version] = _document(body, content_type)
-        return found
+        return {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": f"apidiscovery.k8s.io/{version}",
+            "metadata": {},
+            "items": [self._aggregated_group(group) for group in self._registry.groups() if bool(group) == (root == "apis")],
+        }
 
     def _aggregated_group(self, group: str) -> dict[str, Any]:
         return {
@@ -71,40 +103,30 @@ class Discovery:
             ],
         }
 
-    def legacy(self, *path: str) -> Answer | None:
-        """Return the legacy document of `api`, `apis`, `apis/GROUP` or a group-version. None when it does not exist."""
-        found = self._cached("legacy", *path)
-        if found is None:
-            body = self._legacy(path)
-            if body is None:
-                return None
-            found = self._made["legacy", *path] = _document(body, "application/json")
-        return found
-
-    def _legacy(self, path: tuple[str, ...]) -> dict[str, Any] | None:
+    def _legacy(self, path: list[str]) -> dict[str, Any]:
+        """Return the legacy document of `api`, `apis`, `apis/GROUP` or a group-version."""
         groups = self._registry.groups()
         match path:
-            case ("api",):
+            case ["api"]:
                 addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": self.address}]
                 return {"kind": "APIVersions", "versions": groups[""], "serverAddressByClientCIDRs": addresses}
-            case ("apis",):
+            case ["apis"]:
                 return {
                     "kind": "APIGroupList",
                     "apiVersion": "v1",
                     "groups": [_group(name, versions) for name, versions in groups.items() if name],
                 }
-            case ("apis", group) if group in groups:
+            case ["apis", group] if group in groups:
                 return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, groups[group])}
-            case ("api", version):
+            case ["api", version] if version in groups[""]:
                 return self._resource_list("", version)
-            case ("apis", group, version):
+            case ["apis", group, version] if version in groups.get(group, ()):
                 return self._resource_list(group, version)
             case _:
-                return None
+                is_known = self._registry.is_builtin_group(path[1] if path[0] == "apis" else "")
+                raise status.unknown_resource() if is_known else status.no_such_path()
 
-    def _resource_list(self, group: str, version: str) -> dict[str, Any] | None:
-        if version not in self._registry.groups().get(group, ()):
-            return None
+    def _resource_list(self, group: str, version: str) -> dict[str, Any]:
         entries: list[dict[str, Any]] = []
         for resource in self._registry.resources(group, version):
             entries.append(_legacy_entry(resource))
@@ -112,6 +134,47 @@ class Discovery:
         group_version = f"{group}/{version}" if group else version
         head = {"kind": "APIResourceList", "apiVersion": "v1"} if group else {"kind": "APIResourceList"}
         return {**head, "groupVersion": group_version, "resources": entries}
+
+    def _index(self) -> Answer:
+        paths = {}
+        for group, versions in self._registry.groups().items():
+            for version in versions:
+                name = f"apis/{group}/{version}" if group else f"api/{version}"
+                paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash={self._hash(group, version)}"}
+        return _document({"paths": paths}, "text/plain; charset=utf-8")
+
+    def _schemas_of(self, name: str) -> Answer:
+        """Return the OpenAPI document of a group-version, by its path."""
+        match name.split("/"):
+            case ["api", version] if version in self._registry.groups()[""]:
+                group = ""
+            case ["apis", group, version] if version in self._registry.groups().get(group, ()):
+                pass
+            case _:
+                raise status.no_such_path()
+        body = orjson.dumps(openapi.document(self._registry.resources(group, version)))
+        return Answer(200, body, "application/json", {"Vary": "Accept", "ETag": f'"{self._hash(group, version)}"'})
+
+    def _hash(self, group: str, version: str) -> str:
+        """Return a hash that changes with the document of the group-version."""
+        resources = self._registry.resources(group, version)
+        schemas = [each.strategy.schema.source if each.is_custom else None for each in resources]
+        content = orjson.dumps([VERSION, [each.plural for each in resources], schemas], option=orjson.OPT_SORT_KEYS)
+        return hashlib.sha256(content).hexdigest().upper()
+
+
+def _document(body: dict[str, Any], content_type: str) -> Answer:
+    """Return a complete answer with its ETag."""
+    data = orjson.dumps(body)
+    return Answer(200, data, content_type, {"Vary": "Accept", "ETag": f'"{hashlib.sha256(data).hexdigest().upper()}"'})
+
+
+def _if_changed(context: Context, answer: Answer, caching: str) -> Answer:
+    """Return the answer to a client that may have it already. `caching`: the value of `Cache-Control`, empty for the default."""
+    headers = {**answer.headers, "Cache-Control": caching} if caching else answer.headers
+    if context.headers.get("If-None-Match") == answer.headers["ETag"]:
+        return Answer(304, b"", "", headers)
+    return Answer(200, answer.body, answer.content_type, headers)
 
 
 def _group(name: str, versions: list[str]) -> dict[str, Any]:
@@ -169,111 +232,6 @@ def _legacy_subresource(resource: Resource, subresource: Subresource) -> dict[st
     if subresource.group:
         entry.update(group=subresource.group, version=subresource.version)
     return entry
-
-
-VERSION: Final = "v1.36.1"
-_PROTOBUF_OPENAPI: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-_HEALTH: Final = {"/healthz", "/livez", "/readyz"}
-
-
-class Endpoints:
-    """Answers requests for non-resource paths."""
-
-    def __init__(self, registry: Registry, discovery: Discovery) -> None:
-        self._registry = registry
-        self._discovery = discovery
-        self._documents: dict[str, bytes] = {}
-        self._generation = -1
-
-    def answer(self, context: Context) -> Answer:
-        """Return the answer to a GET."""
-        path = context.info.path
-        parts = [part for part in path.split("/") if part]
-        match parts:
-            case []:
-                return json_answer({"paths": self._paths()})
-            case ["version"]:
-                return json_answer(_version())
-            case [health, *_] if f"/{health}" in _HEALTH:
-                return Answer(200, b"ok", "text/plain; charset=utf-8")
-            case ["api" | "apis", *_]:
-                return self._discover(context, parts)
-            case ["openapi", "v2"]:
-                return Answer(200, b"", _PROTOBUF_OPENAPI)
-            case ["openapi", "v3", *rest]:
-                return self._openapi(context, "/".join(rest))
-            case _:
-                raise status.no_such_path()
-
-    def _paths(self) -> list[str]:
-        paths = ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
-        for group, versions in self._registry.groups().items():
-            paths += [f"/apis/{group}/{version}" if group else f"/api/{version}" for version in versions]
-            paths += [f"/apis/{group}"] if group else []
-        return sorted(paths)
-
-    def _discover(self, context: Context, parts: list[str]) -> Answer:
-        accept = context.headers.get("Accept", "")
-        aggregated = discovery_version(accept) if len(parts) == 1 else ""
-        if aggregated:
-            document = self._discovery.aggregated(parts[0], aggregated)
-        else:
-            wanted(accept)
-            found = self._discovery.legacy(*parts)
-            if found is None:
-                is_known = self._registry.is_builtin_group(parts[1] if parts[0] == "apis" else "")
-                raise status.unknown_resource() if is_known else status.no_such_path()
-            document = found
-        if len(parts) > 1:
-            return Answer(200, document.body, document.content_type, {"Vary": "Accept"})
-        headers = {**document.headers, "Cache-Control": "public"}
-        return _if_changed(context, Answer(200, document.body, document.content_type, headers))
-
-    # --- OpenAPI ------------------------------------------------------------------------------------------------
-
-    def _openapi(self, context: Context, name: str) -> Answer:
-        if self._generation != self._registry.generation:
-            custom = {each.group for each in self._registry.resources() if each.is_custom}
-            gone = [key for key in self._documents if key == "" or key.split("/")[1] in custom or self._groups_of(key) is None]
-            for key in gone:
-                del self._documents[key]
-            self._generation = self._registry.generation
-        if not name:
-            return self._index(context)
-        group_version = self._groups_of(name)
-        if group_version is None:
-            raise status.no_such_path()
-        body = self._documents.get(name)
-        if body is None:
-            body = self._documents[name] = orjson.dumps(openapi.document(self._registry.resources(*group_version)))
-        headers = {"Vary": "Accept", "ETag": f'"{self._hash(*group_version)}"'}
-        if context.query.text("hash"):
-            headers["Cache-Control"] = "public, immutable"
-        return _if_changed(context, Answer(200, body, "application/json", headers))
-
-    def _index(self, context: Context) -> Answer:
-        paths = {}
-        for group, versions in self._registry.groups().items():
-            for version in versions:
-                name = f"apis/{group}/{version}" if group else f"api/{version}"
-                paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash={self._hash(group, version)}"}
-        return _if_changed(context, _document({"paths": paths}, "text/plain; charset=utf-8"))
-
-    def _groups_of(self, name: str) -> tuple[str, str] | None:
-        match name.split("/"):
-            case ["api", version] if version in self._registry.groups()[""]:
-                return "", version
-            case ["apis", group, version] if version in self._registry.groups().get(group, ()):
-                return group, version
-            case _:
-                return None
-
-    def _hash(self, group: str, version: str) -> str:
-        """Return a hash that changes with the document of the group-version."""
-        resources = self._registry.resources(group, version)
-        schemas = [each.strategy.schema.source if each.is_custom else None for each in resources]
-        content = orjson.dumps([VERSION, [each.plural for each in resources], schemas], option=orjson.OPT_SORT_KEYS)
-        return hashlib.sha256(content).hexdigest().upper()
 
 
 def _version() -> dict[str, str]:

@@ -78,8 +78,6 @@ def patcher(
                 )
             case content_type if content_type == APPLY:
                 return _apply(context, resource, now, subresource)
-            case _:
-                pass
     except DocumentError as error:
         raise status.of_document(error) from None
     raise AssertionError(context.content_type)

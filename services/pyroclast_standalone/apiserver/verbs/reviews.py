@@ -35,8 +35,6 @@ class Reviews:
                 _refuse(_faults_of_wish(spec) + _faults_of_subject(spec) + _faults_of_place(spec, metadata))
             case "SubjectAccessReview":
                 _refuse(_faults_of_wish(spec) + _faults_of_subject(spec) + _faults_of_metadata(metadata))
-            case _:
-                pass
 
     def answer(self, context: Context, kind: str, body: dict[str, Any]) -> dict[str, Any]:
         """Return the review `body` with its computed status."""
