@@ -7,6 +7,7 @@ the work for an array grows with its pods and with the ranges, not with its inde
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
@@ -71,14 +72,12 @@ def reached(statuses: Iterable[ArrayStatus], condition: AfterCondition) -> str:
     """Return the indexes of arrays that have reached `condition`, as ranges."""
     found: Spans = ()
     for each in statuses:
-        failed, cancelled = indexes.read(each.failed), indexes.read(each.cancelled)
-        completed = indexes.without(indexes.read(each.completed), indexes.union(failed, cancelled))
-        ended = indexes.union(completed, indexes.union(failed, cancelled))
+        progress = read(Array(), each)
         by_condition = {
-            AfterCondition.SUCCEEDED: completed,
-            AfterCondition.FAILED: failed,
-            AfterCondition.ENDED: ended,
-            AfterCondition.STARTED: indexes.union(ended, indexes.read(each.running)),
+            AfterCondition.SUCCEEDED: progress.completed,
+            AfterCondition.FAILED: progress.failed,
+            AfterCondition.ENDED: progress.ended,
+            AfterCondition.STARTED: indexes.union(progress.ended, progress.running),
         }
         found = indexes.union(found, by_condition[condition])
     return indexes.written(found)
@@ -86,8 +85,7 @@ def reached(statuses: Iterable[ArrayStatus], condition: AfterCondition) -> str:
 
 def failures_before(job: Job, task: Task, index: int) -> int:
     """Return how often pods of `index` have failed, as the status of `job` says."""
-    status = job.status.arrays.get(task.name)
-    return 0 if status is None else status.failures.get(str(index), 0)
+    return job.status.arrays.get(task.name, ArrayStatus()).failures.get(str(index), 0)
 
 
 def at_once(task: Task) -> Task:
@@ -207,20 +205,15 @@ def observed(array: Array, last: ArrayStatus, pods: Iterable[tuple[int, Pod, boo
                 failed.append(index)
     completed = indexes.union(before.completed, indexes.without(indexes.spans_of(sorted(succeeded)), before.recorded))
     all_failed = indexes.union(before.failed, indexes.without(indexes.spans_of(failed), completed))
-    cancelled = indexes.union(
-        before.cancelled,
-        indexes.joined(before.ranges, indexes.without(indexes.read(array.cancelled), indexes.union(completed, all_failed))),
+    asked = indexes.without(indexes.read(array.cancelled), indexes.union(completed, all_failed))
+    now = dataclasses.replace(
+        before,
+        completed=completed,
+        failed=all_failed,
+        cancelled=indexes.union(before.cancelled, indexes.joined(before.ranges, asked)),
+        running=indexes.spans_of(running),
+        new_failures=sum(number - before.failures.get(index, 0) for index, number in failures.items()),
     )
-    ended = indexes.union(indexes.union(completed, all_failed), cancelled)
-    return Progress(
-        array,
-        before.ranges,
-        completed,
-        all_failed,
-        cancelled,
-        indexes.spans_of(running),
-        {index: number for index, number in failures.items() if not indexes.has(ended, index)},
-        before.recorded,
-        before.failures,
-        sum(number - before.failures.get(index, 0) for index, number in failures.items()),
-    )
+    ended = now.ended
+    left = {index: number for index, number in failures.items() if not indexes.has(ended, index)}
+    return dataclasses.replace(now, failures=left)

@@ -40,6 +40,18 @@ def total_replicas(spec: JobSpec) -> int:
     return sum(task.replicas for task in spec.tasks)
 
 
+def with_fewer_pods(spec: JobSpec, left: Mapping[str, int], least: int = 0) -> JobSpec:
+    """Return `spec` with only `left` pods in some tasks. The gang then needs fewer pods, but at least `least` if it needs any."""
+    tasks = tuple(
+        task
+        if (number := left.get(task.name)) is None
+        else msgspec.structs.replace(task, replicas=number, min_available=min(needed_pods(task), number))
+        for task in spec.tasks
+    )
+    gang, less = min_available(spec), sum(map(needed_pods, spec.tasks)) - sum(map(needed_pods, tasks))
+    return msgspec.structs.replace(spec, tasks=tasks, min_available=max(least, gang - less) if gang else 0)
+
+
 def estimate(spec: JobSpec) -> str | None:
     """Return the estimate of the Job's run time, which is at most `maxRunTime`; None without either."""
     given, most = spec.running_estimate, spec.max_run_time
@@ -318,6 +330,11 @@ class ObservedPods:
     def living(self, task: str) -> int:
         """Return how many pods of `task` have not ended."""
         return sum(number for state, number in self.numbers.items() if state.place == task and not state.is_finished)
+
+    @property
+    def has_living(self) -> bool:
+        """Whether a pod has not ended."""
+        return not all(state.is_finished for state in self.numbers)
 
     def where(self, is_wanted: Callable[[PodState], bool]) -> tuple[Pod, ...]:
         """Return the pods whose state satisfies `is_wanted`, in the order of tasks and indexes."""

@@ -65,8 +65,12 @@ class GangPlan:
 
 def plan(job: Job, pods: ObservedPods) -> GangPlan:
     """Return the plan for the tasks of `job`. Pods of tasks that the spec does not name are left alone."""
+
+    def is_stale(state: PodState) -> bool:
+        return state.is_marked or (state.version < job.status.version and not state.is_finished)
+
     surplus = pods.where(lambda state: not state.is_terminating and not state.place and state.task in pods.replicas)
-    stale = pods.where(lambda state: not state.is_terminating and bool(state.place) and _is_stale(job, state))
+    stale = pods.where(lambda state: not state.is_terminating and bool(state.place) and is_stale(state))
     missing = tuple(islice(_missing(job, pods), MOST_CREATED))
     present = sum(number for state, number in pods.numbers.items() if state.place and not state.is_terminating)
     present += sum(map(len, pods.gone.values())) + sum(pods.filled(task) - len(pods.places[task]) for task in pods.progress)
@@ -134,10 +138,6 @@ def _of_array(task: Task, pods: ObservedPods) -> Iterator[Slot]:
 def _absent(task: Task, indexes: range, pods: ObservedPods) -> Iterator[Slot]:
     there, gone = pods.places[task.name], pods.gone.get(task.name, ())
     return (Slot(task.name, index) for index in indexes if index not in there and index not in gone)
-
-
-def _is_stale(job: Job, state: PodState) -> bool:
-    return state.is_marked or (state.version < job.status.version and not state.is_finished)
 
 
 def may_start(job: Job, task: Task, pods: ObservedPods) -> bool:

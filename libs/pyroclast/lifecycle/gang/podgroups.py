@@ -68,15 +68,8 @@ def _with_arrays(job: Job, pods: ObservedPods) -> Job:
     """Return `job` with the indexes of its arrays that have not ended; a gang needs no more of them than there are."""
     if all(task.array is None for task in job.spec.tasks):
         return job
-    tasks = []
-    for task in job.spec.tasks:
-        progress = pods.progress.get(task.name) if task.array is not None else None
-        if progress is not None:
-            task = msgspec.structs.replace(task, replicas=progress.left, min_available=min(needed_pods(task), progress.left))
-        tasks.append(task)
-    less = sum(map(needed_pods, job.spec.tasks)) - sum(map(needed_pods, tasks))
-    gang = max(1, min_available(job.spec) - less) if min_available(job.spec) else 0
-    return msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, tasks=tuple(tasks), min_available=gang))
+    left = {task.name: pods.progress[task.name].left for task in job.spec.tasks if task.array and task.name in pods.progress}
+    return msgspec.structs.replace(job, spec=members.with_fewer_pods(job.spec, left, least=1))
 
 
 def manifest(job: Job, priorities: Mapping[str, int], additions: Additions = NO_ADDITIONS) -> dict[str, Any]:
@@ -239,14 +232,10 @@ def _sub_groups(job: Job) -> tuple[SubGroupPolicy, ...]:
 
 
 def _write_sub_group(policy: SubGroupPolicy) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "name": policy.name,
-        "subGroupSize": policy.sub_group_size,
-        "minSubGroups": policy.min_sub_groups,
-        "labelSelector": policy.label_selector,
-        "matchLabelKeys": list(policy.match_label_keys),
-    }
-    if policy.network_topology:
+    body: dict[str, Any] = msgspec.to_builtins(policy)
+    if policy.network_topology is None:
+        del body["networkTopology"]
+    else:
         body["networkTopology"] = _write_topology(policy.network_topology)
     return body
 
@@ -261,12 +250,7 @@ def _topology(job: Job) -> dict[str, Any] | None:
 
 
 def _write_topology(topology: NetworkTopology) -> dict[str, Any]:
-    body: dict[str, Any] = {"mode": topology.mode.value}
-    if topology.highest_tier_allowed is not None:
-        body["highestTierAllowed"] = topology.highest_tier_allowed
-    if topology.highest_tier_name:
-        body["highestTierName"] = topology.highest_tier_name
-    return body
+    return {name: value for name, value in msgspec.to_builtins(topology).items() if value not in (None, "")}
 
 
 _ONE: Final = quantity.from_value(1)
@@ -312,35 +296,16 @@ def shares(job: Job, priorities: Mapping[str, int]) -> Iterator[tuple[Task, int]
     """Yield tasks and their numbers of pods, which together make up `minAvailable`; a task may appear twice."""
     wanted = min_available(job.spec)
     tasks = sorted(job.spec.tasks, key=lambda task: -_priority(task, priorities))
-    if wanted < sum(map(needed_pods, tasks)):
-        yield from _first(tasks, wanted)
+    if wanted < sum(map(needed_pods, tasks)):  # the first pods in order of priority, regardless of each task's own minimum
+        numbers = [(task, task.replicas) for task in tasks]
     else:
-        yield from _fill(tasks, wanted)
-
-
-def _first(tasks: list[Task], wanted: int) -> Iterator[tuple[Task, int]]:
-    """Yield the first pods in order of priority, regardless of each task's own minimum."""
-    for task in tasks:
-        number = min(wanted, task.replicas)
-        yield task, number
-        wanted -= number
+        numbers = [(task, task.min_available) for task in tasks if task.min_available is not None]
+        numbers += [(task, task.replicas - (task.min_available or 0)) for task in tasks]
+    for task, most in numbers:
         if wanted <= 0:
             return
-
-
-def _fill(tasks: list[Task], wanted: int) -> Iterator[tuple[Task, int]]:
-    """Yield each task's own minimum, then the remaining pods in order of priority."""
-    for task in tasks:
-        if task.min_available is not None and wanted > 0:
-            number = min(task.min_available, wanted)
-            yield task, number
-            wanted -= number
-    for task in tasks:
-        if wanted <= 0:
-            return
-        number = min(task.replicas - (task.min_available or 0), wanted)
-        yield task, number
-        wanted -= number
+        yield task, min(most, wanted)
+        wanted -= min(most, wanted)
 
 
 def _priority(task: Task, priorities: Mapping[str, int]) -> int:

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from pyroclast.api.enums import AfterCondition, AfterKind, AfterPolicy, JobPhase
+from pyroclast.api.enums import AfterCondition, AfterKind, JobPhase
 from pyroclast.api.records import After, AfterJob, AfterStatus, BatchJob, Job
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.gang import arrays
@@ -140,11 +140,6 @@ def waits(job: Job, after: Sequence[AfterStatus]) -> str:
     parts = [_awaited(entry, state) for entry, state in open_[:_MOST_NAMED]]
     more = f", and {len(open_) - _MOST_NAMED} more entries" if len(open_) > _MOST_NAMED else ""
     return f"it starts after {' and after '.join(parts)}{more}" if parts else ""
-
-
-def fails(job: Job) -> bool:
-    """Whether `job` fails when it can never start."""
-    return job.spec.after_policy is AfterPolicy.FAIL
 
 
 def cycle_of(job: Job, earlier_of: Callable[[Job], Iterable[Job]]) -> list[str]:

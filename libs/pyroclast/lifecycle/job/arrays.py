@@ -12,10 +12,10 @@ from typing import Final
 import msgspec
 
 from pyroclast.api.enums import JobPhase, JobReason, PodPhase
-from pyroclast.api.records import ArrayStatus, Job, JobSpec, JobStatus, Pod, Task
+from pyroclast.api.records import ArrayStatus, Job, JobSpec, JobStatus, Pod
 from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.gang.arrays import Progress, tries_of
-from pyroclast.lifecycle.gang.members import ObservedPods, PodState, needed_pods
+from pyroclast.lifecycle.gang.members import ObservedPods, PodState
 from pyroclast.lifecycle.job import restarts
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.job.job_events import finished_at
@@ -118,17 +118,8 @@ def _replaced_at(facts: JobFacts, pod: Pod) -> float:
 
 def effective(spec: JobSpec, pods: ObservedPods) -> JobSpec:
     """Return `spec` without cancelled indexes: they need no pod, and no gang waits for them."""
-    cancelled = {task: progress for task, progress in pods.progress.items() if progress.cancelled}
-    if not cancelled:
-        return spec
-    tasks = tuple(_without_cancelled(task, cancelled[task.name]) if task.name in cancelled else task for task in spec.tasks)
-    less = sum(map(needed_pods, spec.tasks)) - sum(map(needed_pods, tasks))
-    gang = None if spec.min_available is None else max(0, spec.min_available - less)
-    return msgspec.structs.replace(spec, tasks=tasks, min_available=gang)
-
-
-def _without_cancelled(task: Task, progress: Progress) -> Task:
-    return msgspec.structs.replace(task, replicas=progress.total, min_available=min(needed_pods(task), progress.total))
+    left = {task: progress.total for task, progress in pods.progress.items() if progress.cancelled}
+    return members.with_fewer_pods(spec, left) if left else spec
 
 
 def end(facts: JobFacts, counts: Counts) -> Change | None:
@@ -138,7 +129,8 @@ def end(facts: JobFacts, counts: Counts) -> Change | None:
     if phase not in (JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING):
         return None
     if most is not None and failed > most:
-        return Change(JobPhase.FAILED, JobReason.MAX_FAILED_PODS, f"{_count(failed, 'pod')} failed, at most {most} may")
+        message = f"{failed} pod{'' if failed == 1 else 's'} failed, at most {most} may"
+        return Change(JobPhase.FAILED, JobReason.MAX_FAILED_PODS, message)
     of_arrays = [
         (task, pods.progress[task.name]) for task in job.spec.tasks if task.array is not None and task.name in pods.progress
     ]
@@ -178,7 +170,3 @@ def shown(spans: indexes.Spans) -> str:
     """Return indexes for a message, the first ones of many."""
     text = indexes.written(spans)
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN].rpartition(',')[0]},…"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -169,8 +169,8 @@ def _announced(phase: JobPhase, answer: PolicyAction, order: RequestedAction | N
     if order is not None and order.command:
         what = f"Start to execute command {order.action}, and clean it up to make sure executed not more than once."
         yield normal(JobEventReason.COMMAND_ISSUED, what)
-    if suspended := holds.announcement(answer.reason, answer.message):
-        yield suspended
+    if answer.reason is JobReason.SUSPENDED:
+        yield normal(JobEventReason.SUSPENDED, f"{answer.message}; its pods end")
     elif nothing := meaningless(phase, answer.action):
         yield warning(JobEventReason.COMMAND_ISSUED, f"{answer.action} had no effect: {nothing}")
     else:
@@ -251,7 +251,7 @@ def _synchronise(facts: JobFacts, pending: PendingActions, *, idle: bool, has_ac
     marked = plan.interrupted(facts.pods)
     if marked and phase in (JobPhase.PENDING, JobPhase.RUNNING) and not idle:
         names = ", ".join(pod.metadata.name for pod in marked)
-        message = f"{_failure(marked)}the restart of {names} is carried on"
+        message = f"{last_failure(marked)}the restart of {names} is carried on"
         failed = any(pod.status.phase is PodPhase.FAILED for pod in marked)
         reason = JobReason.POD_FAILED if failed else JobReason.POD_EVICTED
         rejected = any(map(members.never_ran, marked))
@@ -309,12 +309,6 @@ def _half_gang(facts: JobFacts, counts: Counts) -> tuple[Pod, ...]:
     if not waits or counts.pending >= min_available(facts.job.spec):
         return ()
     return tuple(pod for pod in facts.pods.where(lambda state: not state.is_terminating) if not pod.spec.node_name)
-
-
-def _failure(pods: Iterable[Pod]) -> str:
-    """Return the latest failure among `pods` as the beginning of a message; empty when no pod failed."""
-    last = last_failure(pods)
-    return f"{last}; " if last else ""
 
 
 def _wanted(facts: JobFacts, *, blocked: bool) -> tuple[Effect, ...]:
@@ -395,7 +389,7 @@ def _ended(facts: JobFacts, counts: Counts, change: Change) -> JobStatus:
     message = change.message
     if change.to is JobPhase.FAILED:  # users need to know why the Job failed
         cause = f"{last.state.message}; " if last.state.phase is JobPhase.RESTARTING and last.state.message else ""
-        message = (cause or _failure(facts.pods.by_name.values())) + message
+        message = (cause or last_failure(facts.pods.by_name.values())) + message
     following = status.entering(following, change.to, change.reason or "", message)
     return status.killed(facts.job, _all_marked(facts, following), facts.now)
 

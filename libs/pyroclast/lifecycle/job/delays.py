@@ -26,6 +26,9 @@ _SHOWN_NOWHERE: Final = (BusEvent.POD_EVICTED, BusEvent.UNKNOWN)
 _SHOWN_BY_PODS: Final = (BusEvent.POD_FAILED, BusEvent.TASK_FAILED, BusEvent.TASK_COMPLETED)
 """Occurrences that a pod shows while the pod exists. The delay of a response continues when the pod is deleted."""
 
+_STORED: Final = ("version", "task", "pod", "uid", "partition", "exit_code")
+"""Fields of an occurrence that a status stores as they are."""
+
 _MOST_KEPT: Final = 1000
 """The most delayed responses in a status. Each takes 170 bytes, and the API server rejects objects of more than 1.5 MB."""
 
@@ -114,12 +117,7 @@ def kept(responses: Iterable[Response]) -> tuple[DelayedAction, ...]:
             action=response.action,
             event=response.occurrence.event,
             at=format_time(response.occurrence.at),
-            task=response.occurrence.task,
-            pod=response.occurrence.pod,
-            uid=response.occurrence.uid,
-            partition=response.occurrence.partition,
-            version=response.occurrence.version,
-            exit_code=response.occurrence.exit_code,
+            **{name: getattr(response.occurrence, name) for name in _STORED},
         )
         for response in lasting
     )
@@ -139,8 +137,7 @@ def _of_status(job: Job) -> Iterator[Occurrence]:
     for action in job.status.delayed_actions:
         event = _EVENTS.get(action.event)
         if event is not None and action.at:
-            of_pod = action.task, action.pod, action.uid, action.partition, action.exit_code
-            yield Occurrence(event, parse_time(action.at), action.version, *of_pod)
+            yield Occurrence(event, parse_time(action.at), **{name: getattr(action, name) for name in _STORED})
 
 
 def _identity(occurrence: Occurrence) -> Identity:

@@ -11,11 +11,10 @@ from typing import Final
 import msgspec
 
 from pyroclast.api import keys
-from pyroclast.api.enums import Action, JobEventReason, JobPhase, JobReason
+from pyroclast.api.enums import Action, AfterPolicy, JobPhase, JobReason
 from pyroclast.api.records import AfterStatus, Job, JobStatus
 from pyroclast.api.types import JOB_FLOWS
 from pyroclast.api.waiting_reasons import PendingReason
-from pyroclast.lifecycle.effects import Notice, normal
 from pyroclast.lifecycle.gang import plan
 from pyroclast.lifecycle.job import after
 from pyroclast.lifecycle.job.facts import JobFacts, RequestedAction
@@ -58,15 +57,9 @@ def suspension(facts: JobFacts) -> RequestedAction | None:
         return None
     if phase is JobPhase.RESTARTING and job.status.retry_count >= job.spec.max_retry:
         return None  # the Job fails, as it has no retries left
-    living = any(number and not state.is_finished for state, number in facts.pods.numbers.items())
-    if phase in _BEFORE and facts.group is None and not living:
+    if phase in _BEFORE and facts.group is None and not facts.pods.has_living:
         return None
     return RequestedAction(Action.ABORT_JOB, JobReason.SUSPENDED, suspended_by(job))
-
-
-def announcement(reason: JobReason, message: str) -> Notice | None:
-    """Return the Event about the suspension of a Job; None for an action with another `reason`."""
-    return normal(JobEventReason.SUSPENDED, f"{message}; its pods end") if reason is JobReason.SUSPENDED else None
 
 
 def stopped(last: JobStatus) -> Change | None:
@@ -95,11 +88,10 @@ def failure(facts: JobFacts) -> Change | None:
     Indexes of arrays that may run do so before.
     """
     job = facts.job
-    if job.status.state.phase not in after.WAITING or not after.is_waiting(job) or not after.fails(job):
+    if job.status.state.phase not in after.WAITING or not after.is_waiting(job) or job.spec.after_policy is not AfterPolicy.FAIL:
         return None
     state = _after(facts)
-    living = any(number and not each.is_finished for each, number in facts.pods.numbers.items())
-    if not after.is_held(job, state) and (state != job.status.after or living or plan.can_create(job, facts.pods)):
+    if not after.is_held(job, state) and (state != job.status.after or facts.pods.has_living or plan.can_create(job, facts.pods)):
         return None
     why = after.never(job, state, facts.cycle)
     return Change(JobPhase.FAILED, JobReason.DEPENDENCY_NEVER_SATISFIED, why) if why else None
@@ -107,8 +99,7 @@ def failure(facts: JobFacts) -> Change | None:
 
 def pause(facts: JobFacts) -> str:
     """Return why a running Job has no pod now, if its next indexes wait for the same indexes of another Job; else empty."""
-    living = any(number and not each.is_finished for each, number in facts.pods.numbers.items())
-    if living or not after.is_waiting(facts.job):
+    if facts.pods.has_living or not after.is_waiting(facts.job):
         return ""
     return f"{PendingReason.WAITS_FOR_JOB}: {after.waits(facts.job, _after(facts))}"
 

@@ -127,11 +127,10 @@ def fell_apart(job: Job, group: PodGroup, at: float) -> Occurrence:
     return Occurrence(BusEvent.UNKNOWN, at, job.status.version, uid=group.metadata.uid)
 
 
-def last_failure(pods: Iterable[Pod]) -> Occurrence | None:
-    """Return the latest failure among `pods`; None when no pod has failed."""
+def last_failure(pods: Iterable[Pod]) -> str:
+    """Return the latest failure among `pods` as the beginning of a message; empty when no pod failed."""
     failed = [pod for pod in pods if pod.status.phase is PodPhase.FAILED and not members.is_turned_away(pod)]
-    last = max(failed, key=finished_at, default=None)
-    return _failed(last) if last else None
+    return f"{_failed(max(failed, key=finished_at))}; " if failed else ""
 
 
 def missed(job: Job, pods: ObservedPods, at: float) -> Iterator[Occurrence]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -40,10 +40,9 @@ def count(pods: ObservedPods, *, tasks: Container[str] | None = None, releasing:
     `tasks`: count only the pods of these tasks; None for all pods. The controller is about to delete the pods of `releasing`,
     so these pods count as terminating.
     """
-    totals: defaultdict[PodPhase, int] = defaultdict(int)
     doomed = Counter(pods.states[pod.metadata.name] for pod in releasing)
     terminating = 0
-    by_task: dict[str, dict[str, int]] = {}
+    by_phase: Counter[tuple[str, PodPhase]] = Counter()
     for state, number in pods.numbers.items():
         if tasks is not None and state.task not in tasks:
             continue
@@ -51,20 +50,18 @@ def count(pods: ObservedPods, *, tasks: Container[str] | None = None, releasing:
             continue  # the state of their indexes counts
         staying = 0 if state.is_terminating else number - doomed[state]
         terminating += number - staying
-        totals[state.phase] += staying
-        if state.task and staying:
-            phases = by_task.setdefault(state.task, {})
-            phases[state.phase.value] = phases.get(state.phase.value, 0) + staying
+        by_phase[state.task, state.phase] += staying
     for task, indexes in pods.gone.items():
-        totals[PodPhase.SUCCEEDED] += len(indexes)
-        phases = by_task.setdefault(task, {})
-        phases[PodPhase.SUCCEEDED.value] = phases.get(PodPhase.SUCCEEDED.value, 0) + len(indexes)
+        by_phase[task, PodPhase.SUCCEEDED] += len(indexes)
     for task, progress in pods.progress.items():
-        ends = ((PodPhase.SUCCEEDED, progress.completed), (PodPhase.FAILED, progress.failed))
-        for phase, number in ((phase, progress.count(spans)) for phase, spans in ends):
-            totals[phase] += number
-            if number:
-                by_task.setdefault(task, {})[phase.value] = number
+        by_phase[task, PodPhase.SUCCEEDED] += progress.count(progress.completed)
+        by_phase[task, PodPhase.FAILED] += progress.count(progress.failed)
+    totals: Counter[PodPhase] = Counter()
+    by_task: dict[str, dict[str, int]] = {}
+    for (task, phase), number in by_phase.items():
+        totals[phase] += number
+        if task and number:
+            by_task.setdefault(task, {})[phase.value] = number
     numbers = {phase.value.lower(): totals[phase] for phase in PodPhase}
     return Counts(**numbers, terminating=terminating, by_task=by_task)
 
@@ -148,39 +145,14 @@ def was_resumed(status: JobStatus) -> bool:
 
 def written(status: JobStatus) -> dict[str, Any]:
     """Return `status` in the form of the API, without fields that are zero or empty."""
-    state = {"phase": status.state.phase.value, "reason": status.state.reason, "message": status.state.message}
-    body: dict[str, Any] = {
-        "state": _filled(state) | {"lastTransitionTime": status.state.last_transition_time},
-        "minAvailable": status.min_available,
-        "taskStatusCount": {task: {"phase": dict(state.phase)} for task, state in status.task_status_count.items()},
-        "pending": status.pending,
-        "running": status.running,
-        "succeeded": status.succeeded,
-        "failed": status.failed,
-        "terminating": status.terminating,
-        "unknown": status.unknown,
-        "version": status.version,
-        "retryCount": status.retry_count,
-        "startTime": status.start_time,
-        "after": [
-            _filled({"met": each.met, "jobs": [_filled(msgspec.to_builtins(job)) for job in each.jobs]}) for each in status.after
-        ],
-        "restartTime": status.restart_time,
-        "runningDuration": status.running_duration,
-        "controlledResources": dict(status.controlled_resources),
-        "conditions": [
-            {"status": condition.status, "lastTransitionTime": condition.last_transition_time} for condition in status.conditions
-        ],
-        "observedGeneration": status.observed_generation,
-        "trackedPods": _filled(msgspec.to_builtins(status.tracked_pods)),
-        "lastCommand": status.last_command,
-        "delayedActions": [_filled(msgspec.to_builtins(action)) for action in status.delayed_actions],
-        "unknownPodGroup": status.unknown_pod_group,
-        "waiting": None if status.waiting is None else _filled(msgspec.to_builtins(status.waiting)),
-        "outputs": [msgspec.to_builtins(output) for output in status.outputs],
-        "outputsOmitted": status.outputs_omitted,
-        "arrays": {task: _filled(msgspec.to_builtins(array)) for task, array in status.arrays.items()},
-        "failedPods": status.failed_pods,
+    body: dict[str, Any] = msgspec.to_builtins(status)
+    body |= {
+        "state": _filled(body["state"]) | {"lastTransitionTime": status.state.last_transition_time},
+        "after": [_filled({"met": each["met"], "jobs": [_filled(job) for job in each["jobs"]]}) for each in body["after"]],
+        "trackedPods": _filled(body["trackedPods"]),
+        "delayedActions": [_filled(action) for action in body["delayedActions"]],
+        "waiting": _filled(body["waiting"] or {}),
+        "arrays": {task: _filled(array) for task, array in body["arrays"].items()},
     }
     return _filled(body)
 
