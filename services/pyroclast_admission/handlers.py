@@ -77,7 +77,6 @@ class Webhook:
 
     path: str
     name: str
-    mode: Mode
     resource: ResourceType
     operations: tuple[str, ...]
     unexpected: str
@@ -87,6 +86,11 @@ class Webhook:
     is_optional: bool = False
     uses_queues: bool = False
     others: tuple[ResourceType, ...] = ()
+
+    @property
+    def mode(self) -> Mode:
+        """What the webhook does, which its path tells."""
+        return Mode.VALIDATING if self.path.endswith("/validate") else Mode.MUTATING
 
     def configuration(self, service: str) -> str:
         """Return the name of the webhook configuration object. `service`: the name of the Service of the webhooks."""
@@ -283,10 +287,6 @@ def _check_command(review: Review, _: Known) -> Answer:
     return Answer(verdict if not verdict.allowed else commands.validate_mark(review.object))
 
 
-def _accept(review: Review, _: Known) -> Answer:  # noqa: ARG001 - the authorizer has looked up the owner
-    return Answer()
-
-
 def _warn_of_queues(review: Review, known: Known) -> Answer:
     return Answer(queue_warnings(review.object, known.queues))
 
@@ -329,59 +329,54 @@ _ONLY_UPDATE = "expect operation to be 'UPDATE'"
 _CREATE_OR_UPDATE = "expect operation to be 'CREATE' or 'UPDATE'"
 _INVALID = "invalid operation `{}`, expect operation to be `CREATE`"
 _INVALID_FOR_QUEUE = "invalid operation `{}`, expect operation to be `CREATE`, `UPDATE` or `DELETE`"
-_M, _V = Mode.MUTATING, Mode.VALIDATING
 
 WEBHOOKS: tuple[Webhook, ...] = (
-    Webhook("/jobs/mutate", "mutatejob.volcano.sh", _M, JOBS, _CREATE, _ONLY_CREATE, _default_job),
-    Webhook("/jobs/restore", "restorejob.volcano.sh", _M, JOBS, _UPDATE, _ONLY_UPDATE, _restore_job),
-    Webhook("/jobs/validate", "validatejob.volcano.sh", _V, JOBS, _WRITE, _CREATE_OR_UPDATE, _check_job, uses_queues=True),
-    Webhook("/cronjobs/mutate", "mutatecronjob.volcano.sh", _M, CRON_JOBS, _WRITE, _ONLY_CREATE, _write_submitter),
+    Webhook("/jobs/mutate", "mutatejob.volcano.sh", JOBS, _CREATE, _ONLY_CREATE, _default_job),
+    Webhook("/jobs/restore", "restorejob.volcano.sh", JOBS, _UPDATE, _ONLY_UPDATE, _restore_job),
+    Webhook("/jobs/validate", "validatejob.volcano.sh", JOBS, _WRITE, _CREATE_OR_UPDATE, _check_job, uses_queues=True),
+    Webhook("/cronjobs/mutate", "mutatecronjob.volcano.sh", CRON_JOBS, _WRITE, _ONLY_CREATE, _write_submitter),
     Webhook(
         "/cronjobs/validate",
         "validatecronjob.volcano.sh",
-        _V,
         CRON_JOBS,
         _WRITE,
         _CREATE_OR_UPDATE,
         _check_cron_job,
         uses_queues=True,
     ),
-    Webhook("/podgroups/mutate", "mutatepodgroup.volcano.sh", _M, POD_GROUPS, _CREATE, _INVALID, _default_pod_group),
-    Webhook("/podgroups/restore", "restorepodgroup.volcano.sh", _M, POD_GROUPS, _UPDATE, _ONLY_UPDATE, _restore_pod_group),
+    Webhook("/podgroups/mutate", "mutatepodgroup.volcano.sh", POD_GROUPS, _CREATE, _INVALID, _default_pod_group),
+    Webhook("/podgroups/restore", "restorepodgroup.volcano.sh", POD_GROUPS, _UPDATE, _ONLY_UPDATE, _restore_pod_group),
     Webhook(
         "/podgroups/validate",
         "validatepodgroup.volcano.sh",
-        _V,
         POD_GROUPS,
         _WRITE,
         "unsupported operation {}",
         _check_pod_group,
         uses_queues=True,
     ),
-    Webhook("/queues/mutate", "mutatequeue.volcano.sh", _M, QUEUES, _CREATE, _INVALID, _default_queue),
-    Webhook("/queues/validate", "validatequeue.volcano.sh", _V, QUEUES, _ALL, _INVALID_FOR_QUEUE, _check_queue),
-    Webhook("/pods/mutate", "mutatepod.volcano.sh", _M, PODS, _CREATE, _ONLY_CREATE, _default_pod),
-    Webhook("/pods/validate", "validatepod.volcano.sh", _V, PODS, _CREATE, _ONLY_CREATE.strip(), _check_pod),
-    Webhook("/hyperjobs/mutate", "mutatehyperjob.pyroclast.dev", _M, HYPER_JOBS, _WRITE, _CREATE_OR_UPDATE, _write_submitter),
+    Webhook("/queues/mutate", "mutatequeue.volcano.sh", QUEUES, _CREATE, _INVALID, _default_queue),
+    Webhook("/queues/validate", "validatequeue.volcano.sh", QUEUES, _ALL, _INVALID_FOR_QUEUE, _check_queue),
+    Webhook("/pods/mutate", "mutatepod.volcano.sh", PODS, _CREATE, _ONLY_CREATE, _default_pod),
+    Webhook("/pods/validate", "validatepod.volcano.sh", PODS, _CREATE, _ONLY_CREATE.strip(), _check_pod),
+    Webhook("/hyperjobs/mutate", "mutatehyperjob.pyroclast.dev", HYPER_JOBS, _WRITE, _CREATE_OR_UPDATE, _write_submitter),
     Webhook(
         "/hyperjobs/validate",
         "validatehyperjob.pyroclast.dev",
-        _V,
         HYPER_JOBS,
         _WRITE,
         _CREATE_OR_UPDATE,
         _check_hyper_job,
         uses_queues=True,
     ),
-    Webhook("/hypernodes/validate", "validatehypernode.volcano.sh", _V, HYPER_NODES, _WRITE, "", _check_hyper_node),
-    Webhook("/jobflows/mutate", "mutatejobflow.volcano.sh", _M, JOB_FLOWS, _WRITE, _ONLY_CREATE, _write_submitter),
+    Webhook("/hypernodes/validate", "validatehypernode.volcano.sh", HYPER_NODES, _WRITE, "", _check_hyper_node),
+    Webhook("/jobflows/mutate", "mutatejobflow.volcano.sh", JOB_FLOWS, _WRITE, _ONLY_CREATE, _write_submitter),
     Webhook(
-        "/jobflows/validate", "validatejobflow.volcano.sh", _V, JOB_FLOWS, _ALL, _CREATE_OR_UPDATE, _check_flow, uses_queues=True
+        "/jobflows/validate", "validatejobflow.volcano.sh", JOB_FLOWS, _ALL, _CREATE_OR_UPDATE, _check_flow, uses_queues=True
     ),
     Webhook(
         "/jobtemplates/validate",
         "validatejobtemplate.volcano.sh",
-        _V,
         JOB_TEMPLATES,
         _ALL,
         _CREATE_OR_UPDATE,
@@ -389,26 +384,24 @@ WEBHOOKS: tuple[Webhook, ...] = (
         uses_queues=True,
     ),
     Webhook(
-        "/commands/mutate", "mutatecommand.pyroclast.dev", _M, COMMANDS, _CREATE, _ONLY_CREATE, _mark_command, is_authorized=True
+        "/commands/mutate", "mutatecommand.pyroclast.dev", COMMANDS, _CREATE, _ONLY_CREATE, _mark_command, is_authorized=True
     ),
-    Webhook("/commands/validate", "validatecommand.volcano.sh", _V, COMMANDS, _WRITE, "", _check_command, is_authorized=True),
-    Webhook("/ownedjobs/validate", "validateownedjob.pyroclast.dev", _V, JOBS, _CREATE, "", _accept, is_authorized=True),
+    Webhook("/commands/validate", "validatecommand.volcano.sh", COMMANDS, _WRITE, "", _check_command, is_authorized=True),
+    Webhook("/ownedjobs/validate", "validateownedjob.pyroclast.dev", JOBS, _CREATE, "", _allow, is_authorized=True),
     Webhook(
         "/ownedpods/validate",
         "validateownedpod.pyroclast.dev",
-        _V,
         PODS,
         _CREATE,
         "",
-        _accept,
+        _allow,
         is_authorized=True,
         is_optional=True,
     ),
-    Webhook("/batchjobs/validate", "warnofjob.pyroclast.dev", _V, BATCH_JOBS, _CREATE, "", _warn_of_queues, is_advice=True),
+    Webhook("/batchjobs/validate", "warnofjob.pyroclast.dev", BATCH_JOBS, _CREATE, "", _warn_of_queues, is_advice=True),
     Webhook(
         "/nativegroups/validate",
         "warnofpodgroup.pyroclast.dev",
-        _V,
         NATIVE_POD_GROUPS,
         _CREATE,
         "",
@@ -418,7 +411,6 @@ WEBHOOKS: tuple[Webhook, ...] = (
     Webhook(
         "/workloads/validate",
         "validatequeueuse.pyroclast.dev",
-        _V,
         PODS,
         _WRITE,
         "",

@@ -41,6 +41,9 @@ class Period(StrEnum):
     NONE = "none"
 
 
+_MOST_DAYS: Final = {Period.DAY: 1, Period.WEEK: 7, Period.MONTH: 31, Period.QUARTER: 93, Period.YEAR: 366}
+
+
 class AtEnd(StrEnum):
     """What the scheduler does with new gangs of a queue whose budget is used up."""
 
@@ -126,7 +129,8 @@ def period_at(period: Period, zone: str, moment: float, *, first: int = 0) -> Sp
         return Span(first, None)
     there = _zone(zone)
     begin = _first_day(period, datetime.fromtimestamp(moment, there).date())
-    return Span(_midnight(begin, there), _midnight(_next_day(period, begin), there))
+    following = _first_day(period, begin + timedelta(days=_MOST_DAYS[period]))
+    return Span(_midnight(begin, there), _midnight(following, there))
 
 
 def zoned(moment: float, zone: str) -> str:
@@ -191,7 +195,7 @@ class _Reader:
         self.faults: list[BudgetFault] = []
 
     def fault(self, path: str, value: object, text: str) -> None:
-        self.faults.append(BudgetFault(path, value if isinstance(value, str) else _json(value), text))
+        self.faults.append(BudgetFault(path, value if isinstance(value, str) else msgspec.json.encode(value).decode(), text))
 
     def choice(self, name: str, kind: type[_Choice], default: _Choice | None) -> _Choice | None:
         value = self._body.get(name, default)
@@ -264,10 +268,6 @@ def _parsed(text: str) -> tuple[Budget | None, list[BudgetFault]]:
     return Budget(period, limits, zone, at_end, warn_at, when_unknown), []
 
 
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
-
-
 def _is_zone(name: str) -> bool:
     if not ZONE.fullmatch(name) or name.startswith(OTHER_FORMS):
         return False
@@ -298,12 +298,6 @@ def _first_day(period: Period, day: date) -> date:
         case Period.YEAR:
             return date(day.year, 1, 1)
     return day
-
-
-def _next_day(period: Period, first: date) -> date:
-    """Return the first day of the period after the one that begins on `first`."""
-    days = {Period.DAY: 1, Period.WEEK: 7, Period.MONTH: 31, Period.QUARTER: 93, Period.YEAR: 366}[period]
-    return _first_day(period, first + timedelta(days=days))
 
 
 def _midnight(day: date, zone: tzinfo) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from pyroclast.api import commands, cronjobs, hyperjobs, hypernodes, jobflows, jobs, nodes, podgroups, queues
-from pyroclast.api.shared import Column, CustomKind
+from pyroclast.api.shared import CustomKind
 
 _KEPT: Final = (
     "type",
@@ -94,7 +94,15 @@ def custom_resource_definition(kind: CustomKind) -> dict[str, Any]:
         "subresources": {"status": {}} if kind.has_status else {},
     }
     if kind.columns:
-        version["additionalPrinterColumns"] = [_column(column) for column in kind.columns]
+        version["additionalPrinterColumns"] = [
+            {
+                "name": each.name,
+                "type": each.type,
+                "jsonPath": each.path,
+                **({"priority": each.priority} if each.priority else {}),
+            }
+            for each in kind.columns
+        ]
     names: dict[str, Any] = {
         "kind": kind.resource.kind,
         "listKind": f"{kind.resource.kind}List",
@@ -114,8 +122,3 @@ def custom_resource_definition(kind: CustomKind) -> dict[str, Any]:
             "versions": [version],
         },
     }
-
-
-def _column(column: Column) -> dict[str, Any]:
-    shown: dict[str, Any] = {"name": column.name, "type": column.type, "jsonPath": column.path}
-    return shown | {"priority": column.priority} if column.priority else shown

@@ -86,7 +86,9 @@ def schedulers_of(leases: Iterable[Mapping[str, Any]], at: float, heard: Mapping
         own, key = str(metadata.get("name") or ""), f"{metadata.get('namespace')}/{metadata.get('name')}"
         names, is_said = _served(own, str((metadata.get("annotations") or {}).get(SCHEDULER_NAMES) or ""))
         announced.update(names if is_said else ())
-        if at < (renewed if heard is None else heard.get(key, at)) + _patience(spec):
+        duration = spec.get("leaseDurationSeconds")
+        patience = max(SILENT_SECONDS, duration if isinstance(duration, int) else 0)
+        if at < (renewed if heard is None else heard.get(key, at)) + patience:
             live.update(names)
             continue
         for name in names:
@@ -115,9 +117,3 @@ def _renewed(spec: Mapping[str, Any]) -> float | None:
         return datetime.fromisoformat(str(spec.get("renewTime") or "")).timestamp()
     except ValueError:
         return None
-
-
-def _patience(spec: Mapping[str, Any]) -> float:
-    """Return the seconds after which the holder counts as silent."""
-    duration = spec.get("leaseDurationSeconds")
-    return max(SILENT_SECONDS, float(duration) if isinstance(duration, int) else 0.0)

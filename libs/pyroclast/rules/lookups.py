@@ -123,14 +123,6 @@ class FlowLookup(Protocol):
         ...
 
 
-def _forbids_none(_: str) -> str:
-    return ""
-
-
-def _makes_nothing(_: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any], int | None]]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class JobOptions:
     """What an installation allows in Jobs.
@@ -145,8 +137,8 @@ class JobOptions:
     pod_level_resources: bool = True
     max_pods: int = MOST_PODS
     schedulers: Collection[str] | None = None
-    forbids_class: Callable[[str], str] = _forbids_none
-    made: Callable[[Mapping[str, Any]], Iterable[tuple[str, Mapping[str, Any], int | None]]] = _makes_nothing
+    forbids_class: Callable[[str], str] = lambda _: ""
+    made: Callable[[Mapping[str, Any]], Iterable[tuple[str, Mapping[str, Any], int | None]]] = lambda _: ()
 
 
 ANY_JOB: Final = JobOptions()

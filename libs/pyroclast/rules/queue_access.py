@@ -69,8 +69,8 @@ def _pod_template(body: Mapping[str, Any]) -> Json:
     return mapping(mapping(spec.get("jobTemplate")).get("spec")).get("template") or spec.get("template")
 
 
-def _entries(body: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    return iter(mappings(mapping(body.get("spec")).get("replicatedJobs")))
+def _replicated_jobs(body: Mapping[str, Any]) -> Json:
+    return mapping(body.get("spec")).get("replicatedJobs")
 
 
 _OURS: Final[Mapping[str, _Kind]] = {
@@ -83,8 +83,8 @@ _OURS: Final[Mapping[str, _Kind]] = {
     JOB_TEMPLATES.qualified: _Kind(lambda body, *_: iter([_of_spec(body.get("spec"))]), lambda body: body.get("spec")),
     JOB_FLOWS.qualified: _Kind(_of_flow, lambda body: [mapping(body.get("spec")).get(part) for part in ("flows", "parameters")]),
     HYPER_JOBS.qualified: _Kind(
-        lambda body, *_: (_of_spec(entry.get("templateSpec")) for _, entry in _entries(body)),
-        lambda body: mapping(body.get("spec")).get("replicatedJobs"),
+        lambda body, *_: (_of_spec(entry.get("templateSpec")) for _, entry in mappings(_replicated_jobs(body))),
+        _replicated_jobs,
     ),
 }
 _WORKLOAD: Final = _Kind(_of_workload, _pod_template)

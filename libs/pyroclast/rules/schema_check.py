@@ -41,7 +41,7 @@ def _faults(value: Any, schema: Schema, path: str) -> Iterator[str]:  # noqa: AN
         return
     wanted = schema.get("type", "")
     if wanted and (not isinstance(value, TYPES[wanted]) or (isinstance(value, bool) and wanted != "boolean")):
-        yield f"{path}: must be {_article(wanted)}, not {_kind_of(value)}"
+        yield f"{path}: must be {'an' if wanted[0] in 'aeiou' else 'a'} {wanted}, not {_kind_of(value)}"
         return
     yield from _value_faults(value, schema, path)
     if isinstance(value, dict):
@@ -84,10 +84,6 @@ def _value_faults(value: Any, schema: Schema, path: str) -> Iterator[str]:  # no
 
 def _listed(properties: Mapping[str, Any]) -> str:
     return ", ".join(sorted(properties))
-
-
-def _article(kind: str) -> str:
-    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
 def _kind_of(value: Any) -> str:  # noqa: ANN401 - a JSON value

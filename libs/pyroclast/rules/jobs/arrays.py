@@ -87,7 +87,7 @@ def check_change(task: Mapping[str, Any], before: Mapping[str, Any], path: str) 
 
 def array_warnings(spec: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
     """Yield a warning for policies that do not apply to the pods of a task because they are independent."""
-    own = [(index, task) for index, task in enumerate(tasks) if _is_independent(task)]
+    own = [(index, task) for index, task in enumerate(tasks) if "array" in task or task.get("independentPods") is True]
     names = ", ".join(text(task.get("name")) for _, task in own[:3])
     lists = [(f"{path}.tasks[{index}].policies", task.get("policies")) for index, task in own]
     for place, policies in (*([(f"{path}.policies", spec.get("policies"))] if own else []), *lists):
@@ -95,7 +95,3 @@ def array_warnings(spec: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], 
             events = {text(policy.get("event")), *string_items(policy.get("events"))}
             if events.intersection(IGNORED) or policy.get("exitCode") is not None:
                 yield f"{place}[{index}]: it does not respond to the pods of task {names}, which are independent of each other"
-
-
-def _is_independent(task: Mapping[str, Any]) -> bool:
-    return "array" in task or task.get("independentPods") is True

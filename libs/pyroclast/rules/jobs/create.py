@@ -136,8 +136,8 @@ def check_class(spec: Mapping[str, Any], path: str, options: JobOptions) -> Sequ
     name = text(spec.get("priorityClassName"))
     if not name or not (quota := options.forbids_class(name)):
         return ()
-    error = forbidden(f"{path}.priorityClassName", f'the ResourceQuota {quota} allows no pods of the PriorityClass "{name}"')
-    return [untold(error)]
+    why = f'the ResourceQuota {quota} allows no pods of the PriorityClass "{name}"'
+    return [untold(forbidden(f"{path}.priorityClassName", why))]
 
 
 def _check_placement(
@@ -153,13 +153,11 @@ def _check_placement(
     for place, holder in ((path, spec), *templates):
         name = text(holder.get("schedulerName"))
         if name and name not in options.schedulers:
-            error = unsupported(f"{place}.schedulerName", name, sorted(options.schedulers))
-            yield untold(error)
+            yield untold(unsupported(f"{place}.schedulerName", name, sorted(options.schedulers)))
     for place, pod in templates:
         if node := text(pod.get("nodeName")):
             why = f"the scheduler chooses the node; select {node} by its labels, with nodeSelector or affinity"
-            error = forbidden(f"{place}.nodeName", why)
-            yield untold(error)
+            yield untold(forbidden(f"{place}.nodeName", why))
 
 
 def _until_name_comes_again(tasks: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

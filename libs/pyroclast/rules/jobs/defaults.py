@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import NoneType
 from typing import Any
 
 from pyroclast.rules.values import Json, integer, items, mapping, mappings, text
@@ -75,7 +76,7 @@ def _default_task(path: str, index: int, task: Mapping[str, Any]) -> Patch:
     pod = mapping(mapping(task.get("template")).get("spec"))
     if pod.get("hostNetwork") is True and _unset(pod.get("dnsPolicy"), ""):
         patch.append(_add(f"{path}/template/spec/dnsPolicy", "ClusterFirstWithHostNet"))
-    if task.get("minAvailable") is None and _is_count(task.get("replicas")):
+    if task.get("minAvailable") is None and type(task.get("replicas")) in (int, NoneType):
         patch.append(_add(f"{path}/minAvailable", task_minimum(task)))
     if _unset(task.get("maxRetry"), 0):
         patch.append(_add(f"{path}/maxRetry", DEFAULT_MAX_RETRY))
@@ -102,10 +103,6 @@ def _is_there(document: Json, path: str) -> bool:
 
 def _unset(value: Json, zero: str | int) -> bool:
     return value is None or (type(value) is type(zero) and value == zero)
-
-
-def _is_count(value: Json) -> bool:
-    return value is None or type(value) is int
 
 
 def _add(path: str, value: Json) -> dict[str, Any]:

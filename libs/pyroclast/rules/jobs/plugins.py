@@ -63,7 +63,9 @@ _NEEDED: Final = (
 
 def check_plugins(plugins: Json, path: str, known: Collection[str]) -> list[Finding]:
     """Return a fault for each plugin of a Job that is not in `known`."""
-    return [_unknown(name, path, known) for name in mapping(plugins) if name not in known]
+    said = {name: f"unable to find job plugin: {name}" for name in mapping(plugins) if name not in known}
+    there = ", ".join(sorted(known))
+    return [found(f" {said[name]};", invalid(path, name, f"{said[name]}; there are {there}")) for name in said]
 
 
 def check_mpi_master(plugins: Json, tasks: Sequence[Mapping[str, Any]], path: str) -> Sequence[Finding]:
@@ -110,11 +112,6 @@ def _port_warnings(flags: Flags, path: str) -> Iterator[str]:
         if flag.lower().endswith("port") and not 0 < flags.number(flag) <= _HIGHEST_PORT:
             effect = "22 is taken" if flag == "ssh-port" else "nothing can listen on it"
             yield f"{path}: {value} is no port (--{flag}), it must be between 1 and {_HIGHEST_PORT}; {effect}"
-
-
-def _unknown(name: str, path: str, known: Collection[str]) -> Finding:
-    sentence = f"unable to find job plugin: {name}"
-    return found(f" {sentence};", invalid(path, name, f"{sentence}; there are {', '.join(sorted(known))}"))
 
 
 def _flags(plugins: Json, name: str) -> Flags | None:

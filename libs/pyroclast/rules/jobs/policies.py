@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from pyroclast.api.enums import Action, BusEvent
 from pyroclast.resources.durations import DurationError, nanoseconds
 from pyroclast.rules.errors import FieldError, invalid, required, unsupported
 from pyroclast.rules.values import Json, mapping, mappings, optional_integer, string_items, text
@@ -53,19 +54,10 @@ def said_of_duration(error: FieldError) -> Finding:
     return Finding(f"{error.detail.partition(';')[0]};", (error,), extra=True)
 
 
-EVENTS = ("*", "JobUpdated", "PodEvicted", "PodFailed", "PodPending", "TaskCompleted", "TaskFailed", "Unknown")
+EVENTS: Final = tuple(sorted(event for event in BusEvent if not event.is_internal))
 """Events that a policy may name."""
 
-ACTIONS = (
-    "AbortJob",
-    "CompleteJob",
-    "RestartJob",
-    "RestartPartition",
-    "RestartPod",
-    "RestartTask",
-    "ResumeJob",
-    "TerminateJob",
-)
+ACTIONS: Final = tuple(sorted(action for action in Action if action.is_for_policies))
 """Actions that a policy may name."""
 
 _LISTS = f" valid events are [{' '.join(EVENTS)}], valid actions are [{' '.join(ACTIONS)}];"

@@ -35,13 +35,9 @@ def check_annotation_names(annotations: Mapping[str, Any], path: str, errors: li
     for key in annotations:
         if problems := qualified_name(key.lower()):
             errors += invalid_for(path, key, problems)
-    characters = sum(len(key) + len(text(value)) for key, value in annotations.items())
-    if characters * _WIDEST > TOTAL_LIMIT and _size_of(annotations) > TOTAL_LIMIT:
+    texts = [each for key, value in annotations.items() for each in (key, text(value))]
+    if sum(map(len, texts)) * _WIDEST > TOTAL_LIMIT and sum(len(each.encode(errors="replace")) for each in texts) > TOTAL_LIMIT:
         errors.append(too_long(path, TOTAL_LIMIT))
-
-
-def _size_of(annotations: Mapping[str, Any]) -> int:
-    return sum(len(each.encode(errors="replace")) for key, value in annotations.items() for each in (key, text(value)))
 
 
 def check_annotations(annotations: Mapping[str, Any], spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:

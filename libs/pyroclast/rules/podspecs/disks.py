@@ -17,12 +17,6 @@ _MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOnc
 _OF_TEMPLATES: Final = ("annotations", "labels", "creationTimestamp")
 
 
-def _check_modes(modes: list[str], path: str, errors: list[FieldError]) -> None:
-    errors += [unsupported(path, mode, _MODES) for mode in modes if mode not in _MODES]
-    if "ReadWriteOncePod" in modes and {*modes} & {*_MODES} - {"ReadWriteOncePod"}:
-        errors.append(forbidden(path, "may not use ReadWriteOncePod with other access modes"))
-
-
 def check_claim_spec(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     """Check the spec of a claim at `path`."""
     modes = string_items(spec.get("accessModes"))
@@ -30,7 +24,9 @@ def check_claim_spec(spec: Mapping[str, Any], path: str, errors: list[FieldError
         errors.append(required(f"{path}.accessModes", "at least 1 access mode is required"))
     if selector := spec.get("selector"):
         check_label_selector(selector, f"{path}.selector", errors)
-    _check_modes(modes, f"{path}.accessModes", errors)
+    errors += [unsupported(f"{path}.accessModes", mode, _MODES) for mode in modes if mode not in _MODES]
+    if "ReadWriteOncePod" in modes and {*modes} & {*_MODES} - {"ReadWriteOncePod"}:
+        errors.append(forbidden(f"{path}.accessModes", "may not use ReadWriteOncePod with other access modes"))
     size = mapping(mapping(spec.get("resources")).get("requests")).get("storage")
     if size is None:
         errors.append(required(f"{path}.resources[storage]"))

@@ -62,13 +62,9 @@ def check_environment(container: Mapping[str, Any], where: str, errors: list[Fie
 @lru_cache(4096)
 def _name_problems(name: str) -> tuple[str, ...]:
     bad = () if _NAME.fullmatch(name) else (_BAD_NAME,)
-    return (*bad, *_dots(name))
-
-
-def _dots(name: str) -> tuple[str, ...]:
     if name in (".", ".."):
-        return (f"must not be '{name}'",)
-    return ("must not start with '..'",) if name.startswith("..") else ()
+        return (*bad, f"must not be '{name}'")
+    return (*bad, "must not start with '..'") if name.startswith("..") else bad
 
 
 def _check_source(source: Mapping[str, Any], path: str, errors: list[FieldError], options: Options, *, has_value: bool) -> None:

@@ -24,13 +24,10 @@ _TEXTS: Final = frozenset({"user", "role", "type", "level"})
 
 def internal_form(value: Mapping[str, Any], fields: Sequence[str], *, empty: str | None = None) -> dict[str, Any]:
     """Return `value` with all of `fields`; a missing field is `empty`, or an empty text."""
-    return {
-        _ABBREVIATIONS.get(field, field[:1].upper() + field[1:]): _shown_claim(
-            value.get(field, "" if field in _TEXTS else empty), field
-        )
-        for field in fields
-    }
-
-
-def _shown_claim(value: Any, field: str) -> Any:  # noqa: ANN401 - any JSON
-    return internal_form(value, _PARTS[field]) if field in _PARTS and isinstance(value, dict) else value
+    body = {}
+    for field in fields:
+        shown = value.get(field, "" if field in _TEXTS else empty)
+        is_object = field in _PARTS and isinstance(shown, dict)
+        name = _ABBREVIATIONS.get(field, field[:1].upper() + field[1:])
+        body[name] = internal_form(shown, _PARTS[field]) if is_object else shown
+    return body

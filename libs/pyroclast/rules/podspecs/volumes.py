@@ -13,42 +13,16 @@ from pyroclast.rules.podspecs.mounts import check_descending, has_backsteps
 from pyroclast.rules.podspecs.options import Options, check_choice
 from pyroclast.rules.values import Json, amount, integer, mapping, mappings, text
 
-VOLUME_KINDS: Final = (
-    "emptyDir",
-    "hostPath",
-    "gitRepo",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "secret",
-    "nfs",
-    "iscsi",
-    "glusterfs",
-    "flocker",
-    "persistentVolumeClaim",
-    "rbd",
-    "cinder",
-    "cephfs",
-    "quobyte",
-    "downwardAPI",
-    "fc",
-    "flexVolume",
-    "configMap",
-    "azureFile",
-    "vsphereVolume",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "azureDisk",
-    "storageos",
-    "projected",
-    "scaleIO",
-    "csi",
-    "ephemeral",
-    "image",
-)
-"""Kinds of volumes in the order in which the API server checks them, so that both treat the same kind as the first."""
-
-_POSITIONS: Final = {kind: position for position, kind in enumerate(VOLUME_KINDS)}
-
+_POSITIONS: Final = {
+    kind: position
+    for position, kind in enumerate(
+        """emptyDir hostPath gitRepo gcePersistentDisk awsElasticBlockStore secret nfs iscsi glusterfs flocker
+        persistentVolumeClaim rbd cinder cephfs quobyte downwardAPI fc flexVolume configMap azureFile
+        vsphereVolume photonPersistentDisk portworxVolume azureDisk storageos projected scaleIO csi ephemeral
+        image""".split()  # noqa: SIM905
+    )
+}
+"""The position of each kind of volume in the order in which the API server checks them, so that both treat the same as first."""
 
 LONGEST_DRIVER = 63
 MODE_RANGE = "must be a number between 0 and 0777 (octal), both inclusive"
@@ -100,7 +74,7 @@ def _check_sources(volume: Mapping[str, Any], path: str, errors: list[FieldError
         if options.has_defaults:
             errors.append(required(path, "must specify a volume type"))
         return _NO_SOURCE
-    first, *others = sorted(kinds, key=_order) if len(kinds) > 1 else kinds
+    first, *others = sorted(kinds, key=lambda kind: _POSITIONS.get(kind, len(_POSITIONS))) if len(kinds) > 1 else kinds
     source, where = mapping(volume[first]), f"{path}.{_REPORTED_AS.get(first, first)}"
     errors += [required(f"{where}.{key}") for key in _REQUIRED.get(first, ()) if not source.get(key)]
     if (source and (check := _CHECKS.get(first))) or (check := DISK_CHECKS.get(first)):
@@ -284,8 +258,3 @@ _CHECKS: Mapping[str, Callable[[Mapping[str, Any], str, list[FieldError]], None]
     "ephemeral": _check_ephemeral,
     "csi": _check_csi,
 }
-
-
-def _order(kind: str) -> int:
-    """Return the position of a kind in the API server's order, so that both treat the same kind as the first."""
-    return _POSITIONS.get(kind, len(_POSITIONS))
