@@ -269,7 +269,8 @@ def fitted(hyper_job: HyperJob, rows: Sequence[Row]) -> list[Row]:
         if len(msgspec.json.encode(found)) <= room:
             return found
         for row in found:
-            row["jobStates"] = {name: _without(state, field) for name, state in row["jobStates"].items()}
+            states = row["jobStates"].items()
+            row["jobStates"] = {name: {key: state[key] for key in state if key != field} for name, state in states}
     if len(msgspec.json.encode(found)) > room:
         for row in found:
             row["jobStates"] = {name: state for name, state in row["jobStates"].items() if state["phase"] in _ENDS}
@@ -307,7 +308,3 @@ def _written(state: JobState) -> dict[str, Any]:
 
 def _set(path: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - a JSON value
     return {"op": "add", "path": path, "value": value}
-
-
-def _without(state: Mapping[str, Any], field: str) -> dict[str, Any]:
-    return {key: value for key, value in state.items() if key != field}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
+from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
 from pyroclast.api.types import ResourceType
 from pyroclast.resources.go_flags import Value, parse
@@ -55,8 +56,8 @@ class JobPlugin:
     """Base class of all plugins. The controller creates one instance for each use, from the arguments in the Job's spec; a plugin
     has no state of its own.
 
-    `defaults`: the flags that the plugin understands, with their default values. `mark`: whether `status.controlledResources`
-    shows that the plugin has been set up; a plugin with `mark` false has no objects.
+    `defaults`: the flags that the plugin understands, with their default values; `BUILT_IN` has those of our plugins.
+    `mark`: whether `status.controlledResources` shows that the plugin has been set up; a plugin with `mark` false has no objects.
     """
 
     name: ClassVar[str]
@@ -65,7 +66,7 @@ class JobPlugin:
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self.arguments = tuple(arguments)
-        self.flags = parse(arguments, self.defaults)
+        self.flags = parse(arguments, self.defaults or BUILT_IN.get(self.name, {}))
 
     def objects(self, job: Job) -> list[PluginObject]:  # noqa: ARG002
         """Return the objects that must exist while `job` exists, in the order of their creation.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -56,11 +57,6 @@ def is_in_own_group(pod: Pod, schedulers: Iterable[str]) -> bool:
     return in_ours and not has_ended and pod.spec.scheduler_name in schedulers
 
 
-def workload_group(workload: Workload) -> str:
-    """Return the name of the group that the pods of `workload` share."""
-    return f"podgroup-{workload.metadata.uid}"
-
-
 def speaks_for(pod: Pod, workload: Workload) -> bool:
     """Return whether the group follows the annotations of `pod`.
 
@@ -73,10 +69,7 @@ def speaks_for(pod: Pod, workload: Workload) -> bool:
 
 def merged(owners: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Merge the annotations of all owners. For a key of several owners, the value of the first owner is used."""
-    annotations: dict[str, str] = {}
-    for owner in owners:
-        annotations = {**owner, **annotations}
-    return annotations
+    return dict(ChainMap(*map(dict, owners)))
 
 
 def manifest(pod: Pod, inherited: Mapping[str, str], gang: int | None = None, workload: Workload | None = None) -> dict[str, Any]:

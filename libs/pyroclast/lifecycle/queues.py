@@ -6,14 +6,14 @@ the new state is written. So a crash never leaves a mark that looks like a close
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from pyroclast.api import keys
-from pyroclast.api.enums import Action, PodGroupPhase, QueueState
-from pyroclast.api.records import PodGroup, Queue
+from pyroclast.api.enums import Action, QueueState
+from pyroclast.api.records import Queue
 
 ROOT: Final = "root"
 ORDERS: Final = (Action.OPEN_QUEUE, Action.CLOSE_QUEUE)
@@ -126,14 +126,6 @@ def refusal_to_open(queue: Queue, parent: Queue | None) -> str | None:
             "Open the parent queue first."
         )
     return None
-
-
-def tally(groups: Iterable[PodGroup]) -> dict[PodGroupPhase, int]:
-    """Count the PodGroups of a queue by phase."""
-    counts = dict.fromkeys(PodGroupPhase, 0)
-    for group in groups:
-        counts[group.status.phase] += 1
-    return counts
 
 
 def _is_shut(queue: Queue) -> bool:

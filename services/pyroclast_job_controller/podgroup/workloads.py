@@ -112,7 +112,7 @@ class WorkloadController:
             workload = informer.get(key)
             if workload is None:
                 continue
-            group = self._groups.get(Key(key.namespace, plainpods.workload_group(workload)))
+            group = self._groups.get(Key(key.namespace, f"podgroup-{workload.metadata.uid}"))
             if workload.metadata.is_terminating:
                 continue
             if workload.size > 0:

@@ -1,11 +1,11 @@
 import pytest
 
 from pyroclast.api import keys
-from pyroclast.api.enums import Action, PodGroupPhase, QueueState
+from pyroclast.api.enums import Action, QueueState
 from pyroclast.api.records import Queue
 from pyroclast.lifecycle import queues
 from pyroclast.lifecycle.queues import Operation, Step
-from tests.unit.lifecycle.builders import decode, group, job
+from tests.unit.lifecycle.builders import decode
 
 S, Op, A = QueueState, Operation, Action
 
@@ -89,9 +89,3 @@ def test_queue_is_refused_to_open_while_its_parent_is_closing():
     )
     assert queues.refusal_to_open(queue("c", S.CLOSED, "p"), queue("p", S.OPEN)) is None
     assert queues.refusal_to_open(queue("c", S.CLOSED), None) is None
-
-
-def test_tally_counts_podgroups_per_phase():
-    phases = (PodGroupPhase.RUNNING, PodGroupPhase.RUNNING, PodGroupPhase.INQUEUE)
-    counts = queues.tally([group(job(), phase) for phase in phases])
-    assert counts == {phase: phases.count(phase) for phase in PodGroupPhase}

@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol
 
 import msgspec
 
-from pyroclast.api.types import Key
+from pyroclast.api.types import Key, ResourceType
 
 
 class Wire(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
@@ -58,6 +58,11 @@ class Meta(Wire, frozen=True, kw_only=True):
             if owner.controller:
                 return owner
         return None
+
+    def controller_of(self, kind: ResourceType) -> OwnerReference | None:
+        """Return the owner that manages this object if it is of `kind`; else None."""
+        owner = self.controller
+        return owner if owner is not None and (owner.kind, owner.api_version) == (kind.kind, kind.api_version) else None
 
 
 class ObjectRecord(Wire, frozen=True, kw_only=True):

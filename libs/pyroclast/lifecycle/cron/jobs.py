@@ -43,9 +43,8 @@ def manifest(cron_job: CronJob, time: float, zone: tzinfo | None) -> dict[str, A
 
 def owner_of(job: Job) -> str:
     """Return the UID of the CronJob that owns `job`. Empty when no CronJob owns it."""
-    owner = job.metadata.controller
-    ours = owner is not None and owner.kind == CRON_JOBS.kind and owner.api_version == CRON_JOBS.api_version
-    return owner.uid if owner is not None and ours else ""
+    owner = job.metadata.controller_of(CRON_JOBS)
+    return owner.uid if owner is not None else ""
 
 
 def is_owned(cron_job: CronJob, job: Job) -> bool:

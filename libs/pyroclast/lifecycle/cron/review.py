@@ -82,7 +82,9 @@ def _take(cron_job: CronJob, job: Job, state: CronState, notices: list[Notice]) 
 def _beyond_history(cron_job: CronJob, owned: Iterable[Job]) -> Iterator[Job]:
     """Yield the oldest finished Jobs beyond each history limit. Jobs that a user terminated by a Command are always kept."""
     completed, failed = list[Job](), list[Job]()
-    for job in sorted((job for job in owned if not job.metadata.is_terminating), key=_age):
+    there = [job for job in owned if not job.metadata.is_terminating]
+    # the oldest first, Jobs without a creation time last
+    for job in sorted(there, key=lambda job: (job.metadata.creation_timestamp or "~", job.metadata.name)):
         state = job.status.state
         was_given_up = state.phase is JobPhase.TERMINATED and state.reason not in ("", JobReason.COMMAND_ISSUED)
         if state.phase is JobPhase.COMPLETED:
@@ -91,12 +93,6 @@ def _beyond_history(cron_job: CronJob, owned: Iterable[Job]) -> Iterator[Job]:
             failed.append(job)
     yield from completed[: max(0, len(completed) - cron_job.spec.successful_jobs_history_limit)]
     yield from failed[: max(0, len(failed) - cron_job.spec.failed_jobs_history_limit)]
-
-
-def _age(job: Job) -> tuple[bool, str, str]:
-    """Return the sort key: oldest first, Jobs without a creation time last."""
-    created = job.metadata.creation_timestamp
-    return created is None, created or "", job.metadata.name
 
 
 _TOO_MANY = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"

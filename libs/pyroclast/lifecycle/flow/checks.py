@@ -70,11 +70,8 @@ def _record(entry: Mapping[str, Any]) -> FlowEntry | None:
 def faults_of(entry: FlowEntry, parameters: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the field and the fault of each faulty expression of an entry; `parameters` are those of its flow."""
     for purpose, field, source in expressions_in(entry):
-        fault = (
-            expressions.check_items(source)
-            if purpose is Purpose.ITEMS
-            else expressions.check(source, in_loop=purpose is Purpose.UNTIL)
-        )
+        wanted = expressions.ITEMS if purpose is Purpose.ITEMS else expressions.CONDITION
+        fault = expressions.check(source, wanted, in_loop=purpose is Purpose.UNTIL)
         if fault := fault or _reading_fault(source, parameters):
             yield field, fault
     try:
@@ -92,7 +89,7 @@ def faults_of(entry: FlowEntry, parameters: Mapping[str, Any]) -> Iterator[tuple
 
 
 def _reference_fault(reference: Reference, path: Path, parameters: Mapping[str, Any]) -> str:
-    if fault := expressions.check_value(reference.source) or _reading_fault(reference.source, parameters):
+    if fault := expressions.check(reference.source, expressions.VALUE) or _reading_fault(reference.source, parameters):
         return fault
     if reference.reads_entries and place_of(path) is None:
         return (

@@ -154,12 +154,9 @@ def _about(probe: ProbeSet | None, job: Job) -> ProbeSet | None:
     if probe is None:
         return None
     tasks = {task.name for task in job.spec.tasks} | {""}
-    part = ProbeSet(
-        http_get_list=tuple(each for each in probe.http_get_list if each.task_name in tasks),
-        tcp_socket_list=tuple(each for each in probe.tcp_socket_list if each.task_name in tasks),
-        task_status_list=tuple(each for each in probe.task_status_list if each.task_name in tasks),
-    )
-    return part if part.http_get_list or part.tcp_socket_list or part.task_status_list else None
+    lists = {name: getattr(probe, name) for name in ProbeSet.__struct_fields__}
+    part = ProbeSet(**{name: tuple(each for each in probes if each.task_name in tasks) for name, probes in lists.items()})
+    return part if part != ProbeSet() else None
 
 
 def _task_states(job: Job, probes: Iterable[TaskStatusProbe]) -> list[str]:

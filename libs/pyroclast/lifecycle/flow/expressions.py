@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -43,31 +44,26 @@ class ExpressionProblem(Exception):
     """The expression does not compile, has no value, costs too much, or is not a boolean; the text says which."""
 
 
-_ITEMS: Final = frozenset({LIST.kind, INT.kind, DYN.kind})
-_SCALARS: Final = frozenset({STRING.kind, BOOL.kind, INT.kind, DOUBLE.kind, DYN.kind})
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """The types that an expression may have, and their name in messages."""
+
+    kinds: frozenset[str]
+    name: str
 
 
-def check(source: str, *, in_loop: bool) -> str:
-    """Return the error of an expression of `if`, or of `until` (`in_loop`); empty when the expression is valid."""
-    return _fault(source, {BOOL.kind, DYN.kind}, "true or false", in_loop=in_loop)
+CONDITION: Final = Kinds(frozenset({BOOL.kind, DYN.kind}), "true or false")
+ITEMS: Final = Kinds(frozenset({LIST.kind, INT.kind, DYN.kind}), "a list or a number")
+VALUE: Final = Kinds(frozenset({STRING.kind, BOOL.kind, INT.kind, DOUBLE.kind, DYN.kind}), "a string, a number or a boolean")
 
 
-def check_items(source: str) -> str:
-    """Return the error of an expression of `itemsFrom`; empty when it is valid."""
-    return _fault(source, _ITEMS, "a list or a number")
-
-
-def check_value(source: str) -> str:
-    """Return the error of an expression in a patch; empty when it is valid."""
-    return _fault(source, _SCALARS, "a string, a number or a boolean")
-
-
-def _fault(source: str, kinds: frozenset[str] | set[str], wanted: str, *, in_loop: bool = False) -> str:
+def check(source: str, wanted: Kinds, *, in_loop: bool = False) -> str:
+    """Return the error of an expression, which is that of `until` if it is `in_loop`; empty when the expression is valid."""
     try:
         program = _compiled(source, in_loop)
     except ExpressionError as error:
         return error.problem
-    return "" if program.type.kind in kinds else f"it must be {wanted}, but is of type {program.type}"
+    return "" if program.type.kind in wanted.kinds else f"it must be {wanted.name}, but is of type {program.type}"
 
 
 def value_of(source: str, values: Mapping[str, Any], *, in_loop: bool = False) -> Any:  # noqa: ANN401 - a JSON value

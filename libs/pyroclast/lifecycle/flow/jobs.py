@@ -11,7 +11,7 @@ from pyroclast.api import keys
 from pyroclast.api.records import Job, JobFlow
 from pyroclast.api.types import JOB_FLOWS, JOBS, Key
 from pyroclast.lifecycle.flow.facts import CreateJob
-from pyroclast.lifecycle.flow.patch import PatchError, patched
+from pyroclast.lifecycle.flow.patch import decoded, patched
 from pyroclast.lifecycle.flow.references import substituted
 from pyroclast.lifecycle.flow.uses import check_scripts, patch_of
 from pyroclast.lifecycle.merging import controller_reference
@@ -42,9 +42,8 @@ def is_owned(flow: JobFlow, job: Job) -> bool:
 
 def controlling_flow(job: Job) -> Key | None:
     """Return the flow that controls `job`; None when no flow does."""
-    owner = job.metadata.controller
-    is_flow = owner is not None and owner.kind == JOB_FLOWS.kind and owner.api_version == JOB_FLOWS.api_version
-    return Key(job.metadata.namespace, owner.name) if owner is not None and is_flow else None
+    owner = job.metadata.controller_of(JOB_FLOWS)
+    return Key(job.metadata.namespace, owner.name) if owner is not None else None
 
 
 def flows_of(job: Job) -> Iterator[Key]:
@@ -115,7 +114,7 @@ def _spec(effect: CreateJob) -> msgspec.Raw | dict[str, Any]:
     raw = effect.template if bytes(effect.template) not in _NOTHING else msgspec.Raw(b"{}")
     if not has_patch and effect.item is None:
         return raw
-    template, patch = msgspec.json.decode(bytes(raw)), _patch(effect.entry.patch) if has_patch else {}
+    template, patch = msgspec.json.decode(bytes(raw)), decoded(bytes(effect.entry.patch)) if has_patch else {}
     has_output = effect.entry.loop is not None and bool(effect.entry.loop.items_from)
     if has_output or patch_of(effect.entry) is not None:
         check_scripts(template, patch, effect.entry)
@@ -125,13 +124,6 @@ def _spec(effect: CreateJob) -> msgspec.Raw | dict[str, Any]:
         return spec
     # an item of the spec may refer to other variables by `$(NAME)`; an output must not
     return _with_item(spec, effect.item.replace("$", "$$") if has_output else effect.item)
-
-
-def _patch(raw: msgspec.Raw) -> Any:  # noqa: ANN401 - JSON
-    try:
-        return msgspec.json.decode(bytes(raw))
-    except RecursionError:
-        raise PatchError("patch", "is nested too deeply") from None
 
 
 def _with_item(spec: dict[str, Any], item: str) -> dict[str, Any]:

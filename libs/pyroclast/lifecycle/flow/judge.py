@@ -43,16 +43,14 @@ def judge(facts: FlowFacts) -> Judgement:
     for name in facts.graph.order:
         judgement.states[name] = _entry(facts, facts.graph.nodes[name], known, judgement)
     for name in facts.graph.cyclic:
-        message = "it is part of a cycle of dependencies, or waits for one"
-        judgement.states[name] = EntryState(Stage.WAITING, reason=FlowReason.CYCLE, message=message)
+        judgement.states[name] = _wait(FlowReason.CYCLE, "it is part of a cycle of dependencies, or waits for one")
     judgement.states = {name: judgement.states[name] for name in facts.graph.nodes}
     return judgement
 
 
 def _entry(facts: FlowFacts, node: Node, known: dict[str, FlowJobStatus], judgement: Judgement) -> EntryState:
     if (rounds := rounds_of(node.entry) or 0) > MOST_ROUNDS:  # admission refuses such a loop, but admission may be switched off
-        message = f"its loop would make {rounds} Jobs, at most {MOST_ROUNDS} are possible"
-        return EntryState(Stage.WAITING, reason=FlowReason.LOOP_TOO_LONG, message=message)
+        return _wait(FlowReason.LOOP_TOO_LONG, f"its loop would make {rounds} Jobs, at most {MOST_ROUNDS} are possible")
     items = _items(facts, node, known, judgement)
     units = _units(facts, node, known, items)
     if any(unit.has_started for unit in units):
@@ -173,14 +171,12 @@ def _choice(node: Node, judgement: Judgement, facts: FlowFacts) -> EntryState:
 def _waiting(facts: FlowFacts, node: Node, units: tuple[Unit, ...], judgement: Judgement) -> EntryState:
     states = judgement.states
     if facts.flow.status.state.phase in _ENDED:
-        return EntryState(Stage.WAITING, reason=FlowReason.FLOW_FAILED, message="the flow has ended, nothing is started any more")
+        return _wait(FlowReason.FLOW_FAILED, "the flow has ended, nothing is started any more")
     choosers = [states[name] for name in node.choosers if name in states]
     if choosers and not any(state.chosen and node.name in state.chosen for state in choosers):
         if all(state.chosen is not None for state in choosers):
             return _skip(FlowReason.NOT_CHOSEN, f"not chosen by {', '.join(node.choosers)}")
-        return EntryState(
-            Stage.WAITING, reason=FlowReason.CHOICE_OPEN, message=f"waits for the choice of {', '.join(node.choosers)}"
-        )
+        return _wait(FlowReason.CHOICE_OPEN, f"waits for the choice of {', '.join(node.choosers)}")
     dependencies = judge_dependencies(facts, node, states)
     match dependencies.met:
         case Met.SKIPPED:
@@ -191,8 +187,7 @@ def _waiting(facts: FlowFacts, node: Node, units: tuple[Unit, ...], judgement: J
             judgement.probes += dependencies.probes
             judgement.unrecorded |= dependencies.unrecorded
             unknown = any(name not in facts.graph.nodes for name in node.waits)
-            reason = FlowReason.UNKNOWN_TARGET if unknown else FlowReason.DEPENDENCIES
-            return EntryState(Stage.WAITING, reason=reason, message=dependencies.message)
+            return _wait(FlowReason.UNKNOWN_TARGET if unknown else FlowReason.DEPENDENCIES, dependencies.message)
         case Met.YES:
             return _conditional(facts, node, units, judgement)
 
@@ -205,13 +200,13 @@ def _conditional(facts: FlowFacts, node: Node, units: tuple[Unit, ...], judgemen
         return _failed(f"if.expression: {problem}")
     if holding is None:
         target = node.entry.condition.target if node.entry.condition is not None else ""
-        return EntryState(Stage.WAITING, reason=FlowReason.DEPENDENCIES, message=f"waits for the outcome of {target}")
+        return _wait(FlowReason.DEPENDENCIES, f"waits for the outcome of {target}")
     if not holding:
         return _skip(FlowReason.CONDITION_FALSE, "its condition does not hold", frozenset(node.entry.otherwise))
     if node.entry.switch is not None and facts.template(node.name) is None:
         return _choice(node, judgement, facts)
     if not knows_codes(facts, node, judgement.states):
-        return EntryState(Stage.WAITING, reason=FlowReason.DEPENDENCIES, message="waits for exit codes")
+        return _wait(FlowReason.DEPENDENCIES, "waits for exit codes")
     try:
         chosen = chosen_by_switch(facts, node, judgement.states)
         values = _values(facts, node, judgement.states)
@@ -249,6 +244,10 @@ def _failed(message: str, units: tuple[Unit, ...] = ()) -> EntryState:
     return EntryState(
         Stage.DONE, JobPhase.FAILED, units, reason=FlowReason.EXPRESSION_FAILED, message=message, chosen=frozenset()
     )
+
+
+def _wait(reason: FlowReason, message: str) -> EntryState:
+    return EntryState(Stage.WAITING, reason=reason, message=message)
 
 
 def _skip(reason: FlowReason, message: str, chosen: frozenset[str] = frozenset()) -> EntryState:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 Json: TypeAlias = Any
 
 _DIRECTIVE: Final = "$patch"
@@ -104,6 +106,14 @@ _JOB: Final = _Map(
 )
 
 
+def decoded(raw: bytes) -> Json:
+    """Return a patch. PatchError: it is nested too deeply."""
+    try:
+        return msgspec.json.decode(raw)
+    except RecursionError:
+        raise PatchError("patch", "is nested too deeply") from None
+
+
 def patched(template: Mapping[str, Json], patch: Json) -> dict[str, Json]:
     """Return the spec `template` of a JobTemplate, merged with the `patch` of a flow entry.
 
@@ -183,7 +193,7 @@ def _merge_items(rule: _Items, old: list[Json], new: list[Json], path: str) -> l
             if position is not None:
                 del result[position]
         elif position is None:
-            result.append(_merge(_REPLACE if isinstance(rule.item, _Replace) else rule.item, None, body, where))
+            result.append(_merge(rule.item, None, body, where))
         else:
             result[position] = _merge(rule.item, result[position], body, where)
     return result
@@ -196,16 +206,12 @@ def _position(rule: _Items, items: list[Json], item: Mapping[str, Json], where: 
         if len(items) == 1:
             return 0
         raise PatchError(where, f"needs a {rule.key}, because there are {len(items)} to choose from")
-    matches = [index for index, other in enumerate(items) if isinstance(other, Mapping) and _key_of(rule, index, other) == key]
+    named = [(index, other.get(rule.key)) for index, other in enumerate(items) if isinstance(other, Mapping)]
+    matches = [index for index, own in named if (rule.default.format(index) if rule.default and not own else own) == key]
     if rule.second and item.get(rule.second) is not None:
         agreeing = [index for index in matches if items[index].get(rule.second) in (item[rule.second], None)]
         return agreeing[0] if agreeing else None
     return matches[0] if matches else None
-
-
-def _key_of(rule: _Items, index: int, item: Mapping[str, Json]) -> Json:
-    found = item.get(rule.key)
-    return rule.default.format(index) if rule.default and not found else found
 
 
 def _clean(value: Json) -> Json:

@@ -19,9 +19,9 @@ from pyroclast.lifecycle.effects import normal
 from pyroclast.lifecycle.flow.facts import DeleteJob, FlowDecision, FlowFacts, Report
 from pyroclast.lifecycle.flow.jobs import job_name
 from pyroclast.lifecycle.flow.judge import judge
+from pyroclast.lifecycle.flow.sizes import LISTS
 from pyroclast.lifecycle.flow.units import States
 
-_LISTS = ("pending_jobs", "running_jobs", "failed_jobs", "completed_jobs", "terminated_jobs", "unknown_jobs")
 _MOST_NAMED = 10
 
 
@@ -84,7 +84,7 @@ def _names(facts: FlowFacts, states: States, again: set[str]) -> Iterator[str]:
 
 def _without(status: FlowStatus, names: set[str], facts: FlowFacts) -> FlowStatus:
     """Return `status` without the Jobs and entries in `names`, for a flow that runs again."""
-    lists = {each: tuple(name for name in getattr(status, each) if name not in names) for each in _LISTS}
+    lists = {each: tuple(name for name in getattr(status, each) if name not in names) for each in LISTS}
     return msgspec.structs.replace(
         status,
         **lists,

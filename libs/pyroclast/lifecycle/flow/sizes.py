@@ -14,6 +14,9 @@ from pyroclast.api.records import FlowJobStatus, FlowStatus
 MOST_BYTES: Final = 900_000
 """The largest status, in bytes of JSON. An object may have 1.5 MB, including its spec and `managedFields`."""
 
+LISTS: Final = ("pending_jobs", "running_jobs", "failed_jobs", "completed_jobs", "terminated_jobs", "unknown_jobs")
+"""The lists of Jobs by their phase."""
+
 _Step: TypeAlias = Callable[[FlowStatus], FlowStatus]
 
 
@@ -71,12 +74,6 @@ def _without_waiting(status: FlowStatus) -> FlowStatus:
     return msgspec.structs.replace(status, conditions=conditions, next_jobs=())
 
 
-def _without_lists(status: FlowStatus) -> FlowStatus:
-    return msgspec.structs.replace(
-        status, pending_jobs=(), running_jobs=(), failed_jobs=(), completed_jobs=(), terminated_jobs=(), unknown_jobs=()
-    )
-
-
 def _with_bare_rows(status: FlowStatus) -> FlowStatus:
     """Remove the histories, and the start of a row that has an end. A retry is timed from the end."""
 
@@ -97,7 +94,7 @@ _STEPS: Final[tuple[_Step, ...]] = (
     partial(_with_short_messages, most=50),
     _without_repetitions,
     _without_waiting,
-    _without_lists,
+    partial(msgspec.structs.replace, **dict.fromkeys(LISTS, ())),
     _with_bare_rows,
     partial(_with_short_messages, most=0),
 )

@@ -23,7 +23,7 @@ from pyroclast.lifecycle.flow.facts import FlowFacts
 from pyroclast.lifecycle.flow.jobs import job_name, retries_of
 from pyroclast.lifecycle.flow.next_starts import Obstacle
 from pyroclast.lifecycle.flow.outputs import bounded, outputs_of
-from pyroclast.lifecycle.flow.sizes import fitted
+from pyroclast.lifecycle.flow.sizes import LISTS, fitted
 from pyroclast.lifecycle.flow.units import EntryState, Stage, States, Unit, UnitStage, rounds_of
 from pyroclast.lifecycle.times import duration_seconds, format_time, parse_time
 from pyroclast.resources.durations import DurationError
@@ -38,7 +38,6 @@ _LISTS: Final[Mapping[str, str]] = {
     JobPhase.TERMINATED: "terminated_jobs",
 }
 _OTHERS: Final = "unknown_jobs"
-_NAMES: Final = ("pending_jobs", "running_jobs", "failed_jobs", "completed_jobs", "terminated_jobs", _OTHERS)
 _ENDS: Final = frozenset(phase.value for phase in JobPhase if phase.is_finished)
 _EXPLAINED: Final = (JobPhase.FAILED, JobPhase.TERMINATED, JobPhase.ABORTED)
 """Phases for which the flow's status repeats the message of the Job."""
@@ -60,7 +59,7 @@ def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle
     names = sorted(jobs.keys() | known.keys(), key=lambda name: (order.get(name, len(order)), name))
     present = {name: followed(job, known.get(name), facts.now, facts.exit_codes) for name, job in jobs.items()}
     statuses = bounded(tuple(present[name] if name in present else known[name] for name in names), known)
-    lists: dict[str, list[str]] = {name: [] for name in _NAMES}
+    lists: dict[str, list[str]] = {name: [] for name in LISTS}
     conditions: dict[str, FlowJobCondition] = {}
     for each in statuses:
         if each.name not in present and each.state not in _ENDS:
@@ -222,18 +221,13 @@ def followed(job: Job, before: FlowJobStatus | None, now: float, exit_codes: Map
         end_timestamp=_end(job),
         restart_count=status.retry_count,
         running_histories=_histories(job, before.running_histories if before is not None else (), now, is_same_try=is_same_try),
-        pod_failure_ratio=failure_ratio(pods),
+        pod_failure_ratio=f"{pods.failed / pods.started:.2f}" if pods is not None else "",
         pods=pods,
         retries=max(retries_of(job), before.retries if before is not None else 0),
         exit_code=_exit_code(job, before, exit_codes),
         outputs=outputs,
         outputs_omitted=omitted,
     )
-
-
-def failure_ratio(pods: FlowJobPods | None) -> str:
-    """Return the ratio of failed pods to all pods that ever started, with two decimals; empty while no pod has started."""
-    return f"{pods.failed / pods.started:.2f}" if pods is not None and pods.started else ""
 
 
 def _pods(job: Job, before: FlowJobStatus | None) -> FlowJobPods | None:

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-import msgspec
-
 from pyroclast.api.records import FlowEntry
 from pyroclast.expressions import ExpressionError, members_read
-from pyroclast.lifecycle.flow.patch import PatchError, patched
+from pyroclast.lifecycle.flow.patch import PatchError, decoded, patched
 from pyroclast.lifecycle.flow.references import is_marked, script_faults, sources_of
 
 
@@ -58,10 +56,7 @@ def patch_of(entry: FlowEntry) -> Any:  # noqa: ANN401 - JSON
     raw = bytes(entry.patch)
     if b"${" not in raw or not is_marked(raw.decode(errors="replace")):
         return None
-    try:
-        return msgspec.json.decode(raw)
-    except RecursionError:
-        raise PatchError("patch", "is nested too deeply") from None
+    return decoded(raw)
 
 
 def expressions_in(entry: FlowEntry) -> Iterator[tuple[Purpose, str, str]]:

@@ -98,8 +98,7 @@ def group_name(job: Job) -> str:
 
 def owner_of(pod: Pod) -> OwnerReference | None:
     """Return the owner reference to the Job that controls `pod`; None when no Job does."""
-    owner = pod.metadata.controller
-    return owner if owner and owner.kind == JOBS.kind and owner.api_version == JOBS.api_version else None
+    return pod.metadata.controller_of(JOBS)
 
 
 def job_key(pod: Pod) -> Key | None:

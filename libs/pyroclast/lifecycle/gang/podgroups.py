@@ -232,7 +232,7 @@ def _sub_groups(job: Job) -> tuple[SubGroupPolicy, ...]:
 
 
 def _write_sub_group(policy: SubGroupPolicy) -> dict[str, Any]:
-    body: dict[str, Any] = msgspec.to_builtins(policy)
+    body: dict[str, Any] = msgspec.to_builtins(policy) | {"matchLabelKeys": list(policy.match_label_keys)}
     if policy.network_topology is None:
         del body["networkTopology"]
     else:

@@ -33,10 +33,7 @@ def collected(job: Job, pods: ObservedPods, status: JobStatus) -> JobStatus:
     A pod that is gone keeps its output, until a restart begins or another pod takes its place. After the end of the Job, its
     outputs stay as they are.
     """
-    owner = job.metadata.controller
-    if owner is None or owner.kind != JOB_FLOWS.kind or owner.api_version != JOB_FLOWS.api_version:
-        return status
-    if job.status.state.phase.is_finished:
+    if job.metadata.controller_of(JOB_FLOWS) is None or job.status.state.phase.is_finished:
         return status
     found = tuple(_outputs(pods, status))
     size = len(msgspec.json.encode(found))

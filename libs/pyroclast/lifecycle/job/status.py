@@ -152,6 +152,8 @@ def written(status: JobStatus) -> dict[str, Any]:
         "trackedPods": _filled(body["trackedPods"]),
         "delayedActions": [_filled(action) for action in body["delayedActions"]],
         "waiting": _filled(body["waiting"] or {}),
+        "conditions": list(body["conditions"]),
+        "outputs": list(body["outputs"]),
         "arrays": {task: _filled(array) for task, array in body["arrays"].items()},
     }
     return _filled(body)

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
-from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest
 from pyroclast.lifecycle.plugins.containers import variable, with_variables
-from pyroclast.resources.go_flags import Value
 
 
 class EnvPlugin(JobPlugin):
     """Adds `VK_TASK_INDEX` and `VC_TASK_INDEX`. With the argument `--task-name`, it also adds `VC_TASK_NAME`."""
 
-    name: ClassVar[str] = "env"
-    defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["env"]
+    name = "env"
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:  # noqa: ARG002
         """Append the variables with the index of the pod to all its containers and init containers."""

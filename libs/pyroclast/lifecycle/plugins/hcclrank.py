@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import Final
 
-from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest
 from pyroclast.lifecycle.plugins.containers import annotated
 from pyroclast.lifecycle.plugins.hosts import task_named
-from pyroclast.resources.go_flags import Value
 
 _ANNOTATION: Final = "hccl/rankIndex"
 
@@ -18,9 +15,8 @@ _ANNOTATION: Final = "hccl/rankIndex"
 class HcclrankPlugin(JobPlugin):
     """Annotates the pod with its rank: the value of its variable `RANK`, or its index with masters before workers."""
 
-    name: ClassVar[str] = "hcclrank"
-    defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["hcclrank"]
-    mark: ClassVar[bool] = False
+    name = "hcclrank"
+    mark = False
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:
         """Add the annotation with the rank, unless the pod already has this annotation or has no rank."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import Final
 
-from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest
 from pyroclast.lifecycle.plugins.containers import change_containers, variable, with_port, with_variables
 from pyroclast.lifecycle.plugins.hosts import addresses, fit_variables, host_file, task_named
-from pyroclast.resources.go_flags import Value
 
 _PORT_NAME: Final = "mpijob-port"
 
@@ -18,8 +15,7 @@ _PORT_NAME: Final = "mpijob-port"
 class MpiPlugin(JobPlugin):
     """Adds `MPI_HOST` to the containers of the master, and the SSH port to the containers of all pods."""
 
-    name: ClassVar[str] = "mpi"
-    defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["mpi"]
+    name = "mpi"
 
     def warnings(self, job: Job) -> list[str]:
         """Return a warning when the list of workers is too long for the master's environment."""

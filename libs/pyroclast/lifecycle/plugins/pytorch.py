@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import Final
 
-from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest
 from pyroclast.lifecycle.plugins.containers import change_containers, variable, with_port, with_variables, with_wait
 from pyroclast.lifecycle.plugins.hosts import address, task_named
-from pyroclast.resources.go_flags import Value
 
 _PORT_NAME: Final = "pytorchjob-port"
 
@@ -42,8 +39,7 @@ class PytorchPlugin(JobPlugin):
     With `--wait-master-enabled` the workers' containers start after the master accepts connections.
     """
 
-    name: ClassVar[str] = "pytorch"
-    defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["pytorch"]
+    name = "pytorch"
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:
         """Add the port and the variables of PyTorch to the containers. Pods of a Job without a master stay unchanged."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import Final
 
 from pyroclast.api import keys
-from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
 from pyroclast.api.types import SERVICES
 from pyroclast.lifecycle.gang.pods import template_of
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginError, PluginObject
 from pyroclast.lifecycle.plugins.containers import change_containers, with_port
 from pyroclast.lifecycle.plugins.hosts import address, task_named
-from pyroclast.resources.go_flags import Value
 
 _PORTS: Final = {"gcs": "port", "dashboard": "dashboardPort", "client-server": "clientPort"}
 """The flag of each named port."""
@@ -22,8 +19,7 @@ _PORTS: Final = {"gcs": "port", "dashboard": "dashboardPort", "client-server": "
 class RayPlugin(JobPlugin):
     """Sets the commands of the head and the workers, and creates a Service for the head."""
 
-    name: ClassVar[str] = "ray"
-    defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["ray"]
+    name = "ray"
 
     def objects(self, job: Job) -> list[PluginObject]:
         """Return the Service of the head. Raises PluginError: the Job has no head."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.gang import arrays
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest
 from pyroclast.lifecycle.plugins.containers import change_containers, extended, variable
 from pyroclast.resources import indexes, quantity
-from pyroclast.resources.go_flags import Value
 
 _LARGEST_ID: Final = 2**31 - 1
 """The largest number of a Job: programs read it into a signed integer of 32 bits."""
@@ -24,8 +22,7 @@ class SlurmPlugin(JobPlugin):
     Each pod of another task is one node and one task. The numbers of Jobs follow from the UID of the Job.
     """
 
-    name: ClassVar[str] = "slurm"
-    defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["slurm"]
+    name = "slurm"
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:
         """Append the variables to all containers and init containers; a variable that a container has already stays."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import Final
 
 from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
@@ -12,7 +11,6 @@ from pyroclast.api.types import SECRETS
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginObject
 from pyroclast.lifecycle.plugins.containers import with_volume
 from pyroclast.lifecycle.plugins.hosts import hosts
-from pyroclast.resources.go_flags import Value
 
 _FILES: Final = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
 _HOME: Final = "/root/.ssh"
@@ -31,8 +29,7 @@ class SshPlugin(JobPlugin):
     When the Job is scaled, the configuration changes for pods that start later. The keys stay.
     """
 
-    name: ClassVar[str] = "ssh"
-    defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["ssh"]
+    name = "ssh"
 
     def objects(self, job: Job) -> list[PluginObject]:
         """Return the Secret with the ssh keys. A key pair is generated when the Secret is created."""
@@ -56,11 +53,11 @@ class SshPlugin(JobPlugin):
     def _configuration(self, job: Job) -> str:
         port = self.flags.number("ssh-port")
         if not 0 < port <= _HIGHEST_PORT:
-            port = int(self.defaults["ssh-port"])
+            port = int(BUILT_IN["ssh"]["ssh-port"])
         stanzas = [_stanza(host, f"{host}.{subdomain}", port) for task in job.spec.tasks for host, subdomain in hosts(job, task)]
         if sum(map(len, stanzas)) > _LONGEST:
             stanzas = _by_task(job, port)
-        if port != self.defaults["ssh-port"]:  # programs such as mpirun call a host by its address, which no stanza above names
+        if port != BUILT_IN["ssh"]["ssh-port"]:  # programs such as mpirun call a host by its address, which no stanza above names
             subdomains = dict.fromkeys(subdomain for task in job.spec.tasks for _, subdomain in hosts(job, task))
             stanzas += [f"Host *.{subdomain} *.{subdomain}.*\n  Port {port}\n" for subdomain in subdomains]
         return "".join(["StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n", *stanzas])

@@ -5,9 +5,9 @@ A headless Service provides DNS names, a ConfigMap lists the names of all pods, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.jobplugins import BUILT_IN, LONGEST_HOST_LIST
@@ -18,7 +18,7 @@ from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginObject
 from pyroclast.lifecycle.plugins import hosts
 from pyroclast.lifecycle.plugins.containers import with_variables, with_volume, with_wait
 from pyroclast.lifecycle.plugins.hosts import MOUNT_PATH, addresses, fit_variables, host_file, task_named
-from pyroclast.resources.go_flags import Value, parse
+from pyroclast.resources.go_flags import parse
 
 
 class SvcPlugin(JobPlugin):
@@ -29,8 +29,7 @@ class SvcPlugin(JobPlugin):
     ConfigMaps. With `--wait-for-workers` the launcher's containers start after the names of the workers resolve.
     """
 
-    name: ClassVar[str] = "svc"
-    defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["svc"]
+    name = "svc"
 
     def objects(self, job: Job) -> list[PluginObject]:
         """Return the ConfigMaps, the Service and, unless it is disabled, the NetworkPolicy."""

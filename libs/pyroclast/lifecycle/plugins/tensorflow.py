@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import Final
 
 import msgspec
 
-from pyroclast.api.jobplugins import BUILT_IN, LONGEST_HOST_LIST
+from pyroclast.api.jobplugins import LONGEST_HOST_LIST
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.gang.members import total_replicas
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest
 from pyroclast.lifecycle.plugins.containers import variable, with_variables
 from pyroclast.lifecycle.plugins.hosts import address
-from pyroclast.resources.go_flags import Value
 
 _ROLES: Final = ("ps", "worker", "chief", "evaluator")
 """The roles in the order in which a cluster lists them."""
@@ -26,8 +24,7 @@ _BY_RANK: Final = ("chief", "worker", "ps", "evaluator")
 class TensorflowPlugin(JobPlugin):
     """Adds `TF_CONFIG` to the containers, unless the Job is a single pod."""
 
-    name: ClassVar[str] = "tensorflow"
-    defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["tensorflow"]
+    name = "tensorflow"
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:
         """Append the variable `TF_CONFIG` to the containers of the pod."""
