@@ -13,8 +13,9 @@ import orjson
 
 from pyroclast.api.types import COMMANDS, CRON_JOBS, HYPER_JOBS, JOB_FLOWS, JOBS, QUEUES, Key, ResourceType
 from pyroclast.kube.basics.deadline import Deadline
-from pyroclast.kube.basics.errors import KubeError, NotFound
+from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.response_records import found
 from pyroclast.rules import commands, submitters
 from pyroclast.rules.queue_access import MOST_QUEUES
 from pyroclast.rules.values import items, mapping, text
@@ -89,9 +90,7 @@ class Authorizer:
         if self._owners.get((kind, key, uid)):
             return None
         try:
-            there = await self._client.get(kind, key, deadline=Deadline.after(SECONDS))
-        except NotFound:
-            there = {}
+            there = await found(self._client.get(kind, key, deadline=Deadline.after(SECONDS))) or {}
         except KubeError as error:
             message = f"{kind.kind} {key} cannot be looked up now, try again: {error}"
             return refusal(message, code=503, reason="ServiceUnavailable", retry_after_seconds=RETRY_SECONDS)
@@ -102,9 +101,8 @@ class Authorizer:
         return None
 
     async def _fault(self, kind: ResourceType, key: Key, uid: str, *, of_flow: bool) -> Verdict | None:
-        try:
-            target = await self._client.get(kind, key, deadline=Deadline.after(SECONDS))
-        except NotFound:
+        target = await found(self._client.get(kind, key, deadline=Deadline.after(SECONDS)))
+        if target is None:
             return commands.absent(kind.kind, str(key))
         there = text(mapping(target.get("metadata")).get("uid"))
         if there != uid:

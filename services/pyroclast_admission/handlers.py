@@ -137,7 +137,7 @@ def _restore_job(review: Review, known: Known) -> Answer:
 
 def _job_options(review: Review, known: Known) -> JobOptions:
     options = known.options.jobs
-    return replace(options, forbids_class=partial(known.quotas.forbidding, review.namespace)) if known.quotas else options
+    return replace(options, forbids_class=partial(known.forbidding, review.namespace)) if known.forbidding else options
 
 
 def _scheduler(known: Known) -> str:
@@ -195,11 +195,11 @@ def _with_warnings(verdict: Verdict, spec: Json, path: str, known: Known) -> Ver
 
 
 def _default_pod_group(review: Review, known: Known) -> Answer:
-    return Answer(patch=podgroups.default(review.object, known.namespaces.annotations(review.namespace)))
+    return Answer(patch=podgroups.default(review.object, known.annotations_of(review.namespace)))
 
 
 def _restore_pod_group(review: Review, known: Known) -> Answer:
-    annotations = known.namespaces.annotations(review.namespace)
+    annotations = known.annotations_of(review.namespace)
     return Answer(patch=podgroups.default_update(review.object, review.old_object, annotations))
 
 
@@ -267,7 +267,7 @@ def _check_template(review: Review, known: Known) -> Answer:
     if review.operation == "DELETE":
         if not _is_guarded(review, known):
             return Answer()
-        flows = known.flows.using(review.namespace, review.name)
+        flows = known.flows(review.namespace, review.name)
         return Answer(jobtemplates.validate_delete(review.old_object, review.name, flows))
     if review.operation == "UPDATE" and same_meaning(review.object.get("spec"), review.old_object.get("spec")):
         return Answer()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -13,22 +13,6 @@ from pyroclast.rules.lookups import NOTHING_KNOWN, FlowKnowledge, FlowLookup, Jo
 from pyroclast.rules.queue_access import WaitingLookup
 from pyroclast.rules.queues import QueueLimits
 from pyroclast.rules.resourcegroups import ResourceGroup
-
-
-class NamespaceLookup(Protocol):
-    """The namespaces of the cluster."""
-
-    def annotations(self, name: str) -> Mapping[str, Any]:
-        """Return the annotations of the namespace, empty when the namespace does not exist."""
-        ...
-
-
-class QuotaLookup(Protocol):
-    """The ResourceQuotas of the cluster."""
-
-    def forbidding(self, namespace: str, class_name: str) -> str:
-        """Return the name of a quota that allows no pods of the PriorityClass; empty when there is none."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +28,20 @@ class Options:
 
 
 class Known(msgspec.Struct, frozen=True):
-    """All objects and options that a webhook may use. `schedulers`: those that are running; None when they are unknown."""
+    """All objects and options that a webhook may use. `schedulers`: those that are running; None when they are unknown.
+
+    `annotations_of`: the annotations of a namespace, empty when it does not exist. `forbidding`: the name of a quota in a
+    namespace that allows no pods of a PriorityClass, empty when there is none.
+    """
 
     queues: QueueLookup
     flows: FlowLookup
-    namespaces: NamespaceLookup
+    annotations_of: Callable[[str], Mapping[str, Any]]
     options: Options
     time_zones: Container[str] = frozenset()
     flow_knowledge: FlowKnowledge = NOTHING_KNOWN
     priority_classes: Container[str] | None = None
-    quotas: QuotaLookup | None = None
+    forbidding: Callable[[str, str], str] | None = None
     resource_groups: tuple[ResourceGroup, ...] = ()
     schedulers: Schedulers | None = None
     waiting: WaitingLookup | None = None

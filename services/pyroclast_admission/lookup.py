@@ -11,10 +11,9 @@ from msgspec.structs import replace
 from pyroclast.api.records import JobFlow, Queue
 from pyroclast.api.types import JOB_FLOWS, QUEUES, Key, ResourceType
 from pyroclast.kube.basics.deadline import Deadline
-from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.http.client import Client
-from pyroclast.kube.http.response_records import record_of
-from pyroclast.rules.lookups import FlowLookup, FlowView, NotedQueues, QueueView, ReadQueues
+from pyroclast.kube.http.response_records import found, record_of
+from pyroclast.rules.lookups import FlowView, NotedQueues, QueueView, ReadQueues
 from pyroclast.runtime.in_process.queues import QueueCache, queue_view
 from pyroclast_admission.caches import flow_view
 from pyroclast_admission.known import Known
@@ -29,39 +28,25 @@ def noting(known: Known, doubts: set[Doubt]) -> Known:
     def note(queue: str) -> None:
         doubts.add((QUEUES, Key("", queue)))
 
-    return replace(known, queues=NotedQueues(known.queues, note), flows=_NotedFlows(known.flows, doubts))
+    def flows_using(namespace: str, template: str) -> Sequence[FlowView]:
+        flows = known.flows(namespace, template)
+        doubts.update((JOB_FLOWS, Key(namespace, flow.name)) for flow in flows if not flow.is_complete)
+        return flows
+
+    return replace(known, queues=NotedQueues(known.queues, note), flows=flows_using)
 
 
 def with_read(known: Known, read: Mapping[Doubt, View | None]) -> Known:
     """Return `known` with the objects in `read` in place of the cached ones; None for one that does not exist."""
     queues = {key.name: view for (kind, key), view in read.items() if kind is QUEUES and not isinstance(view, FlowView)}
     flows = {key: view for (kind, key), view in read.items() if kind is JOB_FLOWS and not isinstance(view, QueueView)}
-    return replace(known, queues=ReadQueues(known.queues, queues), flows=_ReadFlows(known.flows, flows))
 
+    def flows_using(namespace: str, template: str) -> Sequence[FlowView]:
+        """Return the flows with fresh phases. Which template a flow names is from the cache, because it hardly ever changes."""
+        there = [flows.get(Key(namespace, flow.name), flow) for flow in known.flows(namespace, template)]
+        return [flow for flow in there if flow is not None]
 
-class _NotedFlows:
-    __slots__ = ("_doubts", "_flows")
-
-    def __init__(self, flows: FlowLookup, doubts: set[Doubt]) -> None:
-        self._flows, self._doubts = flows, doubts
-
-    def using(self, namespace: str, template: str) -> Sequence[FlowView]:
-        flows = self._flows.using(namespace, template)
-        self._doubts.update((JOB_FLOWS, Key(namespace, flow.name)) for flow in flows if not flow.is_complete)
-        return flows
-
-
-class _ReadFlows:
-    """Flow lookup with fresh phases. Which template a flow names is still read from the cache, because it hardly ever changes."""
-
-    __slots__ = ("_flows", "_read")
-
-    def __init__(self, flows: FlowLookup, read: Mapping[Key, FlowView | None]) -> None:
-        self._flows, self._read = flows, read
-
-    def using(self, namespace: str, template: str) -> Sequence[FlowView]:
-        found = [self._read.get(Key(namespace, flow.name), flow) for flow in self._flows.using(namespace, template)]
-        return [flow for flow in found if flow is not None]
+    return replace(known, queues=ReadQueues(known.queues, queues), flows=flows_using)
 
 
 SECONDS: Final = 2.0
@@ -87,14 +72,11 @@ class Fetcher:
         is_unknown = kind is QUEUES and self._queues.get(key.name) is None
         if is_unknown and self._absent.get(key.name, 0.0) > now:
             return None
-        try:
-            found = await self._client.get(kind, key, deadline=Deadline.after(SECONDS))
-        except NotFound:
-            if is_unknown:
-                if len(self._absent) >= REMEMBERED:
-                    self._absent.clear()
-                self._absent[key.name] = now + REMEMBERED_SECONDS
-            return None
-        if kind is JOB_FLOWS:
-            return flow_view(record_of(found, JobFlow))
-        return queue_view(record_of(found, Queue))
+        body = await found(self._client.get(kind, key, deadline=Deadline.after(SECONDS)))
+        if body is not None:
+            return flow_view(record_of(body, JobFlow)) if kind is JOB_FLOWS else queue_view(record_of(body, Queue))
+        if is_unknown:
+            if len(self._absent) >= REMEMBERED:
+                self._absent.clear()
+            self._absent[key.name] = now + REMEMBERED_SECONDS
+        return None

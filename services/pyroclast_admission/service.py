@@ -116,7 +116,15 @@ class AdmissionService:
         self._schedulers = SchedulerLeases(client)
         self._waiting = WaitingJobs(client, self._queues)
         self._known = Known(
-            self._queues, flows, namespaces, options, TimeZones(), templates, classes, quotas, waiting=self._waiting
+            self._queues,
+            flows.using,
+            namespaces.annotations,
+            options,
+            TimeZones(),
+            templates,
+            classes,
+            quotas.forbidding,
+            waiting=self._waiting,
         )
 
     @classmethod
@@ -211,7 +219,6 @@ class AdmissionService:
             log.error("tls.not_reloaded", certificate=self._settings.client_ca_file, error=str(error))  # noqa: TRY400 - says why
 
     def _follow(self, file: Path, use: Callable[[bytes], None], task: str) -> None:
-        """Use the content of a file with a CA, now and whenever it changes."""
         authority = FileWatcher(file, use)
         try:
             authority.load()

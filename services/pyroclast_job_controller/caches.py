@@ -11,6 +11,7 @@ from pyroclast.api import keys
 from pyroclast.api.records import (
     BatchJob,
     Command,
+    ConfigMap,
     Job,
     Namespace,
     NodeHealth,
@@ -24,6 +25,7 @@ from pyroclast.api.records import (
 from pyroclast.api.types import (
     BATCH_JOBS,
     COMMANDS,
+    CONFIG_MAPS,
     JOBS,
     NAMESPACES,
     NODES,
@@ -32,6 +34,7 @@ from pyroclast.api.types import (
     PODS,
     PRIORITY_CLASSES,
     QUEUES,
+    Key,
 )
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.scheduler_leases import SchedulerLeases
@@ -56,7 +59,7 @@ CLAIM: Final = "claim"
 HYPER_JOB: Final = "hyperjob"
 """Name of the index of Jobs by the UID of their HyperJob."""
 NODE: Final = "node"
-"""Name of the index of pods of Jobs by the name of their node."""
+"""Name of the index of pods by the name of their node."""
 OWNER: Final = "owner"
 """Name of the index of Jobs, and of pods without a Job, by the UID of their controller."""
 
@@ -76,10 +79,10 @@ class Caches:
     """
 
     def __init__(self, client: Client, clock: Callable[[], float], schedulers: Sequence[str] = ()) -> None:
-        by = {QUEUE: _queue_of_job, CLAIM: _claims_of_job, OWNER: controller_of, HYPER_JOB: _hyper_job_of}
+        by = {QUEUE: _queue_of, CLAIM: _claims_of_job, OWNER: controller_of, HYPER_JOB: _hyper_job_of}
         by |= {AWAITED: after.awaited, LABEL: _labels_of}
-        of_job = {GROUP: _owner_of, ORPHAN: _group_of_orphan, NODE: _node_of}
-        of_group = {QUEUE: _queue_of_group, ORPHAN: _job_of_orphan}
+        of_job = {GROUP: _owner_of, ORPHAN: _group_of_orphan, NODE: node_of}
+        of_group = {QUEUE: _queue_of, ORPHAN: _job_of_orphan}
         self.jobs = Recent(Informer(client, JOBS, Job, indexers=by), clock)
         self.pods = Recent(Informer(client, PODS, Pod, label_selector=keys.JOB_NAME, indexers=of_job), clock, _owner_of)
         one = f"spec.schedulerName={schedulers[0]}" if len(schedulers) == 1 else ""  # a field selector cannot match several names
@@ -127,6 +130,11 @@ class Caches:
             informers.append(informer)
 
 
+def one_config_map(client: Client, key: Key) -> Informer[ConfigMap]:
+    """Return an informer of the ConfigMap of that key alone."""
+    return Informer(client, CONFIG_MAPS, ConfigMap, namespace=key.namespace, field_selector=f"metadata.name={key.name}")
+
+
 def label_key(namespace: str, labels: Mapping[str, str]) -> str:
     """Return the value of the index LABEL for the first of `labels`; for all objects of the namespace without labels."""
     key = min(labels, default="")
@@ -138,8 +146,8 @@ def _labels_of(record: Record) -> Iterable[str]:
     return (meta.namespace, *(f"{meta.namespace}/{key}={value}" for key, value in meta.labels.items()))
 
 
-def _queue_of_job(job: Job) -> Iterable[str]:
-    return (job.spec.queue,)
+def _queue_of(record: Job | PodGroup) -> Iterable[str]:
+    return (record.spec.queue,)
 
 
 def _hyper_job_of(job: Job) -> Iterable[str]:
@@ -163,16 +171,13 @@ def _target_of(command: Command) -> Iterable[str]:
 
 
 def _owner_of(pod: Pod) -> Iterable[str]:
-    owner = members.owner_of(pod)
-    return (owner.uid,) if owner else ()
+    uid = members.owner_uid(pod)
+    return (uid,) if uid else ()
 
 
-def _node_of(pod: Pod) -> Iterable[str]:
+def node_of(pod: Pod) -> Iterable[str]:
+    """Return the node of the pod, as a tuple that is empty without a node."""
     return (pod.spec.node_name,) if pod.spec.node_name else ()
-
-
-def _queue_of_group(group: PodGroup) -> Iterable[str]:
-    return (group.spec.queue,)
 
 
 def _job_of_orphan(group: PodGroup) -> Iterable[str]:

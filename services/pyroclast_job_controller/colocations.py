@@ -11,8 +11,8 @@ import structlog
 from pyroclast.api import keys
 from pyroclast.api.records import ColocationConfiguration, PodMeta
 from pyroclast.api.types import COLOCATION_CONFIGURATIONS, PODS, Key
-from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.http.client import PatchKind
+from pyroclast.kube.http.response_records import found
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
@@ -113,9 +113,7 @@ class ColocationController:
         change = patch(pod, configuration)
         if not change:
             return
-        try:
-            await self._client.patch(PODS, key, change, PatchKind.MERGE)
-        except NotFound:
+        if await found(self._client.patch(PODS, key, change, PatchKind.MERGE)) is None:
             return
         log.info("pod.colocated", pod=str(key), configuration=configuration.metadata.name if configuration else None)
 

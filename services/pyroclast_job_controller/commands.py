@@ -19,9 +19,8 @@ from pyroclast.api import keys
 from pyroclast.api.commands import authorization
 from pyroclast.api.records import Command, Record
 from pyroclast.api.types import COMMANDS, Key, ResourceType
-from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.events.correlator import Reference
-from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.http.response_records import found, has_deleted, record_of
 from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast_job_controller.caches import TARGET, Shared
@@ -185,10 +184,7 @@ class CommandController(Generic[T]):
                 self._targets.look_at(target_of(command, self._targets.kind))
             return
         self._orders.reach(command, Stage.DONE)
-        try:
-            await self._client.delete(COMMANDS, key, uid=command.metadata.uid)
-        except NotFound:
-            log.debug("command.gone", command=str(key))
+        await has_deleted(self._client.delete(COMMANDS, key, uid=command.metadata.uid))
         self._ended(command)
 
     async def _is_there(self, command: Command) -> bool:
@@ -196,11 +192,8 @@ class CommandController(Generic[T]):
 
         A late watch may show a Command that was carried out or deleted long ago.
         """
-        try:
-            answer = await self._client.get(COMMANDS, command.key)
-        except NotFound:
-            return False
-        return record_of(answer, Command).metadata.uid == command.metadata.uid
+        answer = await found(self._client.get(COMMANDS, command.key))
+        return answer is not None and record_of(answer, Command).metadata.uid == command.metadata.uid
 
     async def _is_done(self, command: Command) -> bool:
         """Return whether the Command was carried out already or has no valid target. For the latter, an Event is recorded."""
@@ -219,13 +212,11 @@ class CommandController(Generic[T]):
         known = self._targets.objects.get(key)
         if known is not None and is_meant(command, known):
             return known
-        try:
-            answer = await self._client.get(self._targets.kind, key)
-        except NotFound:
+        if (answer := await found(self._client.get(self._targets.kind, key))) is None:
             return None
-        found = record_of(answer, self._targets.record)
-        self._targets.objects.put(found, is_own=False)
-        return found
+        target = record_of(answer, self._targets.record)
+        self._targets.objects.put(target, is_own=False)
+        return target
 
     def _wait(self, command: Command) -> None:
         """Say that a Command waits because admission did not check it, and what the user can do."""

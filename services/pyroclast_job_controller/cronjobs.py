@@ -16,7 +16,7 @@ from pyroclast.api.records import CronJob, Job
 from pyroclast.api.types import CRON_JOBS, JOBS, Key
 from pyroclast.kube.basics.errors import AlreadyExists, ApiError, KubeError, NotFound, is_terminating_namespace, is_transient
 from pyroclast.kube.http.client import PatchKind
-from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.http.response_records import found, record_of
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
@@ -69,16 +69,15 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
         return CronFacts(record, self._jobs_of(record), memory.acted, clock, notices, self._now())
 
     async def _act(self, facts: CronFacts, memory: CronMemory, decision: CronDecision) -> Requeue:
-        """Write the results of the CronJob's Jobs, and create the Job that is due."""
-        cron_job, (found, planned) = facts.cron_job, decision
-        self._record(cron_job, *found.notices)
-        cron_job = await self._write(cron_job, memory, found.state)
-        for job in found.prune:
+        cron_job, (results, planned) = facts.cron_job, decision
+        self._record(cron_job, *results.notices)
+        cron_job = await self._write(cron_job, memory, results.state)
+        for job in results.prune:
             await self._delete(cron_job, job.metadata.name, job.metadata.uid)
         self._record(cron_job, *planned.notices)
         if planned.time is None or facts.clock is None:
             return Requeue(None if planned.again is None else facts.now + planned.again)
-        again = await self._run(cron_job, memory, found.state, planned, clock=facts.clock)
+        again = await self._run(cron_job, memory, results.state, planned, clock=facts.clock)
         return Requeue(None if again is None else self._now() + again)
 
     async def _run(
@@ -132,10 +131,9 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
 
     async def _is_current(self, cron_job: CronJob) -> bool:
         """Return whether the cached CronJob is current. Otherwise another controller may have acted on the same time already."""
-        try:
-            live = record_of(await self._client.get(CRON_JOBS, cron_job.key), CronJob)
-        except NotFound:
+        if (answer := await found(self._client.get(CRON_JOBS, cron_job.key))) is None:
             return False
+        live = record_of(answer, CronJob)
         if live.metadata.resource_version == cron_job.metadata.resource_version:
             return True
         if live.metadata.uid == cron_job.metadata.uid:
@@ -170,8 +168,8 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
         """Return the Jobs that `cron_job` owns or that its status names, including our own recent writes."""
         owned = self._jobs.informer.by_index(OWNER, cron_job.metadata.uid)
         names = dict.fromkeys([*(job.metadata.name for job in owned), *(each.name for each in cron_job.status.active)])
-        found = {name: self._jobs.get(Key(cron_job.metadata.namespace, name)) for name in names}
-        return {name: job for name, job in found.items() if job is not None}
+        known = {name: self._jobs.get(Key(cron_job.metadata.namespace, name)) for name in names}
+        return {name: job for name, job in known.items() if job is not None}
 
     def _changed(self, old: CronJob | None, new: CronJob | None) -> None:
         """Enqueue a changed CronJob. A new schedule counts from now on, so that its missed times are not made up for."""

@@ -10,10 +10,10 @@ import structlog
 from pyroclast.api import keys
 from pyroclast.api.records import HyperJob, Job, Namespace
 from pyroclast.api.types import HYPER_JOBS, JOBS, Key
-from pyroclast.kube.basics.errors import AlreadyExists, ApiError, NotFound, is_transient
+from pyroclast.kube.basics.errors import AlreadyExists, ApiError, is_transient
 from pyroclast.kube.http.batches import at_once, slow_start
 from pyroclast.kube.http.client import PatchKind
-from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.http.response_records import found, has_deleted, record_of
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
@@ -57,7 +57,6 @@ class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, Memory]
         return HyperFacts(record, self._jobs_of(record), is_empty, namespaces)
 
     async def _act(self, facts: HyperFacts, memory: Memory, decision: HyperDecision) -> Requeue:
-        """Create the missing Jobs, delete the surplus ones, and write the status."""
         hyper_job = facts.hyper_job
         if errors := await at_once(decision.delete, partial(self._delete, hyper_job.key)):
             raise errors[0]
@@ -85,8 +84,8 @@ class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, Memory]
         problems = dict(decision.problems or {})
 
         async def place(part: HyperJobPart) -> None:
-            if part.name not in problems and (found := await self._place(hyper_job, part)) is not None:
-                problems[part.name] = found
+            if part.name not in problems and (problem := await self._place(hyper_job, part)) is not None:
+                problems[part.name] = problem
             self._queue.gets_on(hyper_job.key)
 
         errors = await slow_start(decision.missing, place)
@@ -95,7 +94,6 @@ class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, Memory]
         return next((problems[part.name] for part in decision.missing if part.name in problems), None)
 
     async def _place(self, hyper_job: HyperJob, part: HyperJobPart) -> Problem | None:
-        """Create the Job of `part`. Return its problem, or None."""
         body = hyperjobs.manifest(hyper_job, part, part.domain)
         try:
             job = record_of(await self._creator.create(body), Job)
@@ -113,19 +111,15 @@ class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, Memory]
         return None
 
     async def _delete(self, hyper_job: Key, job: Job) -> None:
-        try:
-            await self._client.delete(JOBS, job.key, uid=job.metadata.uid, propagation="Background")
-        except NotFound:
-            log.debug("hyperjob.job_gone", job=str(job.key))
+        await has_deleted(self._client.delete(JOBS, job.key, uid=job.metadata.uid, propagation="Background"))
         self._jobs.gone(job.key, job.metadata.uid)
         self._queue.gets_on(hyper_job)
 
     async def _patch(
         self, hyper_job: HyperJob, patch: _Patch, *, subresource: str = "", how: PatchKind = PatchKind.MERGE
     ) -> HyperJob:
-        try:
-            answer = await self._client.patch(HYPER_JOBS, hyper_job.key, patch, how, subresource=subresource)
-        except NotFound:
+        answer = await found(self._client.patch(HYPER_JOBS, hyper_job.key, patch, how, subresource=subresource))
+        if answer is None:
             return hyper_job
         written = record_of(answer, HyperJob)
         self._objects.put(written)
@@ -138,8 +132,8 @@ class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, Memory]
         parts = hyperjobs.split(hyper_job)
         if not isinstance(parts, Problem):
             known += [Key(part.domain, part.name) for part in parts]
-        found = [job for key in dict.fromkeys(known) if (job := self._jobs.get(key)) is not None]
-        return {job.metadata.name: job for job in found if job.metadata.labels.get(keys.HYPER_JOB_UID) == uid}
+        there = [job for key in dict.fromkeys(known) if (job := self._jobs.get(key)) is not None]
+        return {job.metadata.name: job for job in there if job.metadata.labels.get(keys.HYPER_JOB_UID) == uid}
 
     def _changed(self, old: HyperJob | None, new: HyperJob | None) -> None:
         ends = new is not None and old is not None and new.metadata.is_terminating != old.metadata.is_terminating

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 import structlog
 
 from pyroclast.api.records import ConfigMap, HyperNode, NodeMeta
 from pyroclast.api.types import CONFIG_MAPS, HYPER_NODES, SECRETS, Key
-from pyroclast.kube.basics.errors import ApiError, KubeError, NotFound
+from pyroclast.kube.basics.errors import ApiError, NotFound
 from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.http.client import PatchKind
-from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.http.response_records import has_deleted, record_of
 from pyroclast.kube.workqueue.rejections import Refusals
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.hypernodes import configuration, labels
@@ -36,38 +35,30 @@ class UfmError(Exception):
     """UFM gave no usable answer. The message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """User name and password for basic authentication."""
+def login_of(secret: dict[str, Any]) -> str:
+    """Return the header with the user name and the password in a Secret, for basic authentication.
 
-    username: str
-    password: str
-
-    @classmethod
-    def from_secret(cls, data: dict[str, str]) -> Credentials:
-        """Read the credentials from the `data` of a Secret.
-
-        Raises UfmError: `username` or `password` is missing, or is not base64 of text.
-        """
-        if missing := [name for name in ("username", "password") if not data.get(name)]:
-            raise UfmError(f"the Secret has no {' and no '.join(missing)}")
-        try:
-            return cls(*(base64.b64decode(data[name], validate=True).decode() for name in ("username", "password")))
-        except ValueError:
-            raise UfmError("username and password in the Secret must be text") from None
+    Raises UfmError: `username` or `password` is missing, or is not base64 of text.
+    """
+    data = secret.get("data") or {}
+    if missing := [name for name in ("username", "password") if not data.get(name)]:
+        raise UfmError(f"the Secret has no {' and no '.join(missing)}")
+    try:
+        name, password = (base64.b64decode(data[name], validate=True).decode() for name in ("username", "password"))
+    except ValueError:
+        raise UfmError("username and password in the Secret must be text") from None
+    return f"Basic {base64.b64encode(f'{name}:{password}'.encode()).decode()}"
 
 
-async def fetch_ports(endpoint: str, credentials: Credentials, *, verify: bool = True) -> list[Port]:
+async def fetch_ports(endpoint: str, login: str, *, verify: bool = True) -> list[Port]:
     """Return the ports of the fabric. `endpoint` is host and port, with https as the default scheme.
 
     Raises UfmError: UFM cannot be reached, refuses the request, or returns an invalid answer.
     """
     url = (endpoint if "://" in endpoint else f"https://{endpoint}").rstrip("/") + _PATH
-    login = base64.b64encode(f"{credentials.username}:{credentials.password}".encode()).decode()
-    headers = {"Authorization": f"Basic {login}"}
     try:
         async with (
-            aiohttp.ClientSession(headers=headers, timeout=aiohttp.ClientTimeout(_SECONDS)) as session,
+            aiohttp.ClientSession(headers={"Authorization": login}, timeout=aiohttp.ClientTimeout(_SECONDS)) as session,
             session.get(url, ssl=verify, allow_redirects=False) as response,
         ):
             if response.status != 200:
@@ -131,14 +122,14 @@ class DiscoveryController:
 
     async def _by_ufm(self, source: Source) -> list[Found] | None:
         try:
-            credentials = await self._credentials(source)
+            login = await self._login(source)
             verify = source.config.get("insecureSkipVerify") is not True
-            return configuration.discover(await fetch_ports(str(source.config["endpoint"]), credentials, verify=verify))
+            return configuration.discover(await fetch_ports(str(source.config["endpoint"]), login, verify=verify))
         except UfmError as error:
             self._complain("DiscoveryFailed", f"source ufm: {error}; tried again in {source.interval:.0f} s")
             return None
 
-    async def _credentials(self, source: Source) -> Credentials:
+    async def _login(self, source: Source) -> str:
         namespace, name = source.secret
         try:
             secret = await self._client.get(SECRETS, Key(namespace, name))
@@ -148,35 +139,27 @@ class DiscoveryController:
             if error.status != 403:
                 raise
             raise UfmError(f"credentials.secretRef: the Secret {namespace}/{name} may not be read") from None
-        return Credentials.from_secret(secret.get("data") or {})
+        return login_of(secret)
 
     async def _apply(self, found: list[Found], source: str) -> None:
         """Apply the changes. A refused write does not stop the others, and is tried again."""
         todo = changes(found, self._there(), source)
         for name in todo.foreign:
             log.warning("hypernode.foreign", hypernode=name, source=source)
-        failures: list[KubeError] = []
-        for body in todo.create:
-            await self._try(source, body["metadata"]["name"], partial(self._create, body), failures)
-        for old, patch in todo.patch:
-            await self._try(source, old.metadata.name, partial(self._patch, old, patch), failures)
-        for old in todo.delete:
-            await self._try(source, old.metadata.name, partial(self._delete, old), failures)
-        if failures:
-            raise failures[0]
-
-    async def _try(self, source: str, name: str, write: Callable[[], Awaitable[None]], failures: list[KubeError]) -> None:
+        writes = [
+            *((body["metadata"]["name"], partial(self._create, body)) for body in todo.create),
+            *((old.metadata.name, partial(self._patch, old, patch)) for old, patch in todo.patch),
+            *((old.metadata.name, partial(self._delete, old)) for old in todo.delete),
+        ]
         key = Key("", source)
-        try:
-            pause = await self._refusals.attempt(Key("", name), write)
-        except KubeError as error:
-            log.warning("hypernode.failed", error=str(error))
-            failures.append(error)
-        else:
-            if pause:
-                self._queue.add_after(key, pause)
-        finally:
-            self._queue.gets_on(key)
+
+        def each() -> Iterator[tuple[Key, Callable[[], Awaitable[None]]]]:
+            for name, write in writes:
+                yield Key("", name), write
+                self._queue.gets_on(key)
+
+        if pause := await self._refusals.attempt_all(each()):
+            self._queue.add_after(key, pause)
 
     async def _create(self, body: dict[str, object]) -> None:
         made = record_of(await self._client.create(HYPER_NODES, body), HyperNode)
@@ -189,11 +172,7 @@ class DiscoveryController:
         log.info("hypernode.updated", hypernode=old.metadata.name)
 
     async def _delete(self, old: HyperNode) -> None:
-        try:
-            await self._client.delete(HYPER_NODES, old.key, uid=old.metadata.uid)
-        except NotFound:
-            log.debug("hypernode.gone", hypernode=old.metadata.name)
-        else:
+        if await has_deleted(self._client.delete(HYPER_NODES, old.key, uid=old.metadata.uid)):
             log.info("hypernode.deleted", hypernode=old.metadata.name)
         self._hyper_nodes.gone(old.key, old.metadata.uid)
 

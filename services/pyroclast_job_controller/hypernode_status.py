@@ -7,18 +7,17 @@ from typing import Final
 
 import structlog
 
-from pyroclast.api.records import ConfigMap, HyperNode, NodeMeta
+from pyroclast.api.records import HyperNode, NodeMeta
 from pyroclast.api.types import CONFIG_MAPS, HYPER_NODES, NODES, Key
-from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.http.client import PatchKind
-from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.http.response_records import found, record_of
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.hypernodes.discovered import depends_on_nodes, node_count
-from pyroclast_job_controller.caches import Shared
+from pyroclast_job_controller.caches import Shared, one_config_map
 
 
 def configuration_key(name: str, namespace: str) -> Key:
@@ -37,13 +36,7 @@ class HyperNodeCaches:
         self.hyper_nodes = Recent(Informer(shared.client, HYPER_NODES, HyperNode), shared.clock)
         self.about = subjects_of(self.hyper_nodes, HYPER_NODES)
         self.nodes: Informer[NodeMeta] = Informer(shared.client, NODES, NodeMeta)
-        self.configuration: Informer[ConfigMap] = Informer(
-            shared.client,
-            CONFIG_MAPS,
-            ConfigMap,
-            namespace=configuration.namespace,
-            field_selector=f"metadata.name={configuration.name}",
-        )
+        self.configuration = one_config_map(shared.client, configuration)
         for informer in (self.hyper_nodes.informer, self.nodes, self.configuration):
             shared.caches.watch(informer)
 
@@ -82,9 +75,8 @@ class HyperNodeStatusController:
         if count == hyper_node.status.node_count:
             return
         patch = {"metadata": {"uid": hyper_node.metadata.uid}, "status": {"nodeCount": count}}
-        try:
-            answer = await self._client.patch(HYPER_NODES, key, patch, PatchKind.MERGE, subresource="status")
-        except NotFound:
+        answer = await found(self._client.patch(HYPER_NODES, key, patch, PatchKind.MERGE, subresource="status"))
+        if answer is None:
             return
         self._hyper_nodes.put(record_of(answer, HyperNode))
         log.info("hypernode.counted", hypernode=key.name, nodes=count)

@@ -125,7 +125,6 @@ class QueueController:
                 await self._mark(queue, "false")
 
     async def _carry_out(self, queue: Queue, command: Command) -> str | None:
-        """Carry out a Command. Return the reason when it cannot be carried out."""
         uid = command.metadata.uid
         if command.action == Action.OPEN_QUEUE:
             refusal = queues.refusal_to_open(queue, self._parent(queue))
@@ -205,7 +204,6 @@ class QueueController:
         return queue
 
     async def _mark(self, queue: Queue, value: str) -> Queue:
-        """Write the annotation that says whether the parent closed the queue."""
         if queue.metadata.annotations.get(keys.CLOSED_BY_PARENT) == value:
             return queue
         return await self._patch(queue, {"metadata": {"annotations": {keys.CLOSED_BY_PARENT: value}}})

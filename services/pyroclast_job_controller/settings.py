@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Final
+from typing import ClassVar, Final
 
 from pydantic import Field, field_validator
 
 from pyroclast.lifecycle.shards import DEFAULT as DEFAULT_SHARES
 from pyroclast.lifecycle.shards import ShardingError, from_flags
-from pyroclast.runtime.fields import CommaSeparated, Controllers, Duration, Names
-from pyroclast.runtime.in_process.creation import PODS_MUTATE, PODS_VALIDATE, known_paths
+from pyroclast.runtime.fields import Controllers, Duration, Names
+from pyroclast.runtime.in_process.creation import PODS_MUTATE, PODS_VALIDATE
 from pyroclast.runtime.in_process.jobs import PATHS as JOBS
 from pyroclast.runtime.in_process.jobs import JobCreatorSettings
 from pyroclast_job_controller.podgroup.controller import PATHS as GROUPS
@@ -34,10 +34,9 @@ class ControllerSettings(JobCreatorSettings):
     A flag for a missing feature is accepted without effect, as its help says.
     """
 
+    WEBHOOKS: ClassVar = (*GROUPS, *JOBS, PODS_MUTATE, PODS_VALIDATE)
+
     leader_elect_resource_name: str = Field("vc-controller-manager", description="name of the Lease")
-    kube_api_qps: float = Field(2000.0, ge=0, description="requests per second to the API server, 0 for no limit")
-    kube_api_burst: int = Field(2000, ge=0, description="requests to the API server in a burst, above --kube-api-qps")
-    listen_address: str = Field(":8081", description="address of /metrics")
     controllers: Controllers = Field(DEFAULT, description="which controllers run: name, -name, or * for all")
     worker_threads: int = Field(16, ge=1, description="how many Jobs are reconciled at the same time")
     worker_threads_for_queue: int = Field(5, ge=1, description="how many Queues are reconciled at the same time")
@@ -65,10 +64,6 @@ class ControllerSettings(JobCreatorSettings):
         ge=timedelta(),
         description="force the deletion of a Job's pod on a lost node this long after the pod should have ended; 0s: never",
     )
-    in_process_webhooks: CommaSeparated = Field(
-        (),
-        description="paths of the webhooks that skip this account; the controller applies their rules itself",
-    )
     scheduler_name: Names = Field(("volcano",), description="scheduler whose plain pods get a PodGroup; may be repeated")
     inherit_owner_annotations: bool = Field(
         default=True, description="copy annotations of the pods' owners to PodGroups of plain pods"
@@ -86,11 +81,6 @@ class ControllerSettings(JobCreatorSettings):
     )
     sharding_configmap: str = Field("volcano-sharding-configmap", description="ConfigMap that overrides --scheduler-configs")
     sharding_configmap_namespace: str = Field("volcano-system", description="namespace of --sharding-configmap")
-
-    @field_validator("in_process_webhooks")
-    @classmethod
-    def _known_webhooks(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
-        return known_paths(paths, (*GROUPS, *JOBS, PODS_MUTATE, PODS_VALIDATE))
 
     @field_validator("scheduler_configs")
     @classmethod

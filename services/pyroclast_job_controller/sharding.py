@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -10,17 +9,16 @@ import structlog
 
 from pyroclast.api.records import ConfigMap, Node, NodeShard, Pod
 from pyroclast.api.types import CONFIG_MAPS, NODE_SHARDS, NODES, PODS, Key
-from pyroclast.kube.basics.errors import KubeError, NotFound
 from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.http.client import PatchKind
-from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.http.response_records import has_deleted, record_of
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.kube.workqueue.rejections import Refusals, subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.shards import NodeLoad, Sharding, ShardingError, choose, is_due, load_of, read, status
 from pyroclast.lifecycle.times import format_time
-from pyroclast_job_controller.caches import Shared
+from pyroclast_job_controller.caches import NODE, Shared, node_of, one_config_map
 
 log = structlog.get_logger()
 
@@ -29,7 +27,6 @@ _GATHERING: Final = 0.2
 """Seconds in which changes of nodes are collected."""
 _STRIKING: Final = 0.5
 """The change of a node's load after which all nodes are distributed again before the period is over."""
-_NODE: Final = "node"
 
 
 class ShardingController:
@@ -46,14 +43,8 @@ class ShardingController:
         about = subjects_of(self._shards, NODE_SHARDS)
         self._refusals: Refusals[Key] = Refusals(shared.recorder, lambda key: about(key) or self.about(key))
         self._nodes: Informer[Node] = Informer(shared.client, NODES, Node)
-        self._pods: Informer[Pod] = Informer(shared.client, PODS, Pod, indexers={_NODE: _node_of})
-        self._configurations: Informer[ConfigMap] = Informer(
-            shared.client,
-            CONFIG_MAPS,
-            ConfigMap,
-            namespace=configuration.namespace,
-            field_selector=f"metadata.name={configuration.name}",
-        )
+        self._pods: Informer[Pod] = Informer(shared.client, PODS, Pod, indexers={NODE: node_of})
+        self._configurations = one_config_map(shared.client, configuration)
         for informer in (self._shards.informer, self._nodes, self._pods, self._configurations):
             shared.caches.watch(informer)
         shared.shards.on_give(self._refusals.clear)
@@ -75,27 +66,14 @@ class ShardingController:
         self._queue.add_after(key, self._sharding.period)
         pods = self._pods
         self._loads = {
-            node.metadata.name: load_of(node, pods.by_index(_NODE, node.metadata.name)) for node in self._nodes.values()
+            node.metadata.name: load_of(node, pods.by_index(NODE, node.metadata.name)) for node in self._nodes.values()
         }
         chosen = choose(self._sharding.shares, self._loads.values())
-        failures: list[KubeError] = []
-        for name, desired in chosen.items():
-            await self._try(name, partial(self._apply, name, desired), failures)
-        for shard in list(self._shards.informer.values()):
-            if shard.metadata.name not in chosen:
-                await self._try(shard.metadata.name, partial(self._delete, shard), failures)
-        if failures:
-            raise failures[0]
-
-    async def _try(self, name: str, write: Callable[[], Awaitable[None]], failures: list[KubeError]) -> None:
-        try:
-            pause = await self._refusals.attempt(Key("", name), write)
-        except KubeError as error:
-            log.warning("nodeshard.failed", scheduler=name, error=str(error))
-            failures.append(error)
-        else:
-            if pause:
-                self._queue.add_after(_ALL, pause)
+        surplus = [shard for shard in self._shards.informer.values() if shard.metadata.name not in chosen]
+        writes = [(Key("", name), partial(self._apply, name, desired)) for name, desired in chosen.items()]
+        writes += [(shard.key, partial(self._delete, shard)) for shard in surplus]
+        if pause := await self._refusals.attempt_all(writes):
+            self._queue.add_after(_ALL, pause)
 
     async def _apply(self, name: str, desired: tuple[str, ...]) -> None:
         shard = self._shards.get(Key("", name))
@@ -116,11 +94,7 @@ class ShardingController:
         return self._keep(answer)
 
     async def _delete(self, shard: NodeShard) -> None:
-        try:
-            await self._client.delete(NODE_SHARDS, shard.key, uid=shard.metadata.uid)
-        except NotFound:
-            log.debug("nodeshard.gone", scheduler=shard.metadata.name)
-        else:
+        if await has_deleted(self._client.delete(NODE_SHARDS, shard.key, uid=shard.metadata.uid)):
             log.info("nodeshard.deleted", scheduler=shard.metadata.name)
         self._shards.gone(shard.key, shard.metadata.uid)
 
@@ -158,10 +132,6 @@ class ShardingController:
         for name in {pod.spec.node_name for pod in (old, new) if pod is not None and pod.spec.node_name}:
             node, before = self._nodes.get(Key("", name)), self._loads.get(name)
             if node is not None and before is not None:
-                now = load_of(node, self._pods.by_index(_NODE, name)).rate
+                now = load_of(node, self._pods.by_index(NODE, name)).rate
                 if abs(now - before.rate) > _STRIKING:
                     self._queue.add_after(_ALL, _GATHERING)
-
-
-def _node_of(pod: Pod) -> Iterable[str]:
-    return (pod.spec.node_name,) if pod.spec.node_name else ()

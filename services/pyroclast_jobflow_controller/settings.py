@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Final
+from typing import ClassVar, Final
 
 from pydantic import Field, field_validator
 
-from pyroclast.runtime.fields import CommaSeparated, Controllers, Duration
-from pyroclast.runtime.in_process.creation import COMMANDS_MUTATE, COMMANDS_VALIDATE, known_paths
+from pyroclast.runtime.fields import Controllers, Duration
+from pyroclast.runtime.in_process.creation import COMMANDS_MUTATE, COMMANDS_VALIDATE
 from pyroclast.runtime.in_process.jobs import PATHS as JOBS
 from pyroclast.runtime.in_process.jobs import JobCreatorSettings
 
@@ -19,10 +19,9 @@ TEMPLATE: Final = "jobtemplate-controller"
 class JobFlowSettings(JobCreatorSettings):
     """The flags of the jobflow controller."""
 
+    WEBHOOKS: ClassVar = (*JOBS, COMMANDS_MUTATE, COMMANDS_VALIDATE)
+
     leader_elect_resource_name: str = Field("pyroclast-jobflow-controller", description="name of the Lease")
-    kube_api_qps: float = Field(2000.0, ge=0, description="requests per second to the API server, 0 for no limit")
-    kube_api_burst: int = Field(2000, ge=0, description="requests to the API server in a burst, above --kube-api-qps")
-    listen_address: str = Field(":8081", description="address of /metrics")
     controllers: Controllers = Field(("*",), description="which controllers run: name, -name, or * for all")
     worker_threads: int = Field(8, ge=1, description="how many JobFlows are reconciled at the same time")
     max_requeue_num: int = Field(
@@ -32,10 +31,6 @@ class JobFlowSettings(JobCreatorSettings):
         "volcano",
         description="scheduler of Jobs that name none, if the controller sets their defaults (see --in-process-webhooks)",
     )
-    in_process_webhooks: CommaSeparated = Field(
-        (),
-        description="paths of the webhooks that skip this account; the controller applies their rules itself",
-    )
     probe_workers: int = Field(32, ge=1, description="how many probes of pods run at the same time")
     probe_period: Duration = Field(timedelta(seconds=10), description="longest time between two runs of a probe")
     probe_timeout: Duration = Field(timedelta(seconds=1), description="time limit of one probe")
@@ -44,11 +39,6 @@ class JobFlowSettings(JobCreatorSettings):
         default=False, description="also probe pods in the host network: users can then send requests to any port of a node"
     )
     probe_local_addresses: bool = Field(default=False, description="also probe loopback and link-local addresses")
-
-    @field_validator("in_process_webhooks")
-    @classmethod
-    def _known_webhooks(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
-        return known_paths(paths, (*JOBS, COMMANDS_MUTATE, COMMANDS_VALIDATE))
 
     @field_validator("probe_period", "probe_timeout")
     @classmethod

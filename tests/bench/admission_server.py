@@ -55,21 +55,11 @@ class FixedFlows:
     def __init__(self, **flows: Sequence[FlowView]) -> None:
         self._flows = flows
 
-    def using(self, namespace: str, template: str) -> Sequence[FlowView]:
+    def __call__(self, namespace: str, template: str) -> Sequence[FlowView]:
         return self._flows.get(template, ())
 
     def named(self, name: str) -> FlowView | None:
         return next((flow for flows in self._flows.values() for flow in flows if flow.name == name), None)
-
-
-class FixedNamespaces:
-    """Namespaces that do not change, by name."""
-
-    def __init__(self, **annotations: dict[str, str]) -> None:
-        self._annotations = annotations
-
-    def annotations(self, name: str) -> dict[str, Any]:
-        return dict(self._annotations.get(name, {}))
 
 
 def known(*queues: QueueView, **changes: Any) -> Known:
@@ -78,7 +68,7 @@ def known(*queues: QueueView, **changes: Any) -> Known:
     defaults: dict[str, Any] = {
         "queues": all_queues,
         "flows": FixedFlows(),
-        "namespaces": FixedNamespaces(),
+        "annotations_of": lambda _: {},
         "options": Options(),
         "time_zones": frozenset({"UTC", "Etc/UTC", "Pacific/Honolulu", "America/New_York", "Europe/Berlin"}),
     }

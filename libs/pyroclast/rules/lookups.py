@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.keys import (
@@ -115,12 +115,8 @@ class FlowView:
         return self.phase in COMPLETE_PHASES
 
 
-class FlowLookup(Protocol):
-    """Finds the JobFlows that use a JobTemplate."""
-
-    def using(self, namespace: str, template: str) -> Sequence[FlowView]:
-        """Return the JobFlows of `namespace` that use the JobTemplate `template` and are not being deleted."""
-        ...
+FlowLookup: TypeAlias = Callable[[str, str], Sequence[FlowView]]
+"""Returns the JobFlows of a namespace that use the JobTemplate of that name and are not being deleted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from typing import Any, Final
 import structlog
 
 from pyroclast.api.types import SECRETS, Key
-from pyroclast.kube.basics.errors import Conflict, KubeError, NotFound
+from pyroclast.kube.basics.errors import Conflict, KubeError
 from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.response_records import found
 from pyroclast_admission.certificates import issue
 from pyroclast_admission.certificates.issue import Material, carry_out, from_secret, to_secret
 from pyroclast_admission.certificates.plan import Policy, Step, next_step, next_time
@@ -56,7 +57,7 @@ class CertificateKeeper:
         Replicas that reconcile at the same moment agree: the first write wins, and the other replicas read it.
         """
         for _ in range(ATTEMPTS):
-            secret = await self._read()
+            secret = await found(self._client.get(SECRETS, self._key))
             material = from_secret(secret) if secret is not None else self._material
             facts = issue.inspect(material) if material is not None else None
             known_since = self._known_since(material.authorities[0]) if material is not None else None
@@ -95,12 +96,6 @@ class CertificateKeeper:
         if facts is not None:
             pauses.append(next_time(facts, self._policy, self._known_since(material.authorities[0])) - self._now())
         return max(min(pauses).total_seconds(), 0.1)
-
-    async def _read(self) -> dict[str, Any] | None:
-        try:
-            return await self._client.get(SECRETS, self._key)
-        except NotFound:
-            return None
 
     async def _write(self, secret: dict[str, Any] | None, material: Material) -> None:
         if secret is None:

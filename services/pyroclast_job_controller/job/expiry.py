@@ -9,9 +9,8 @@ import structlog
 from pyroclast.api.enums import AfterKind, FlowPhase
 from pyroclast.api.records import Job, JobFlow
 from pyroclast.api.types import JOB_FLOWS, JOBS, Key
-from pyroclast.kube.basics.errors import Conflict, NotFound
 from pyroclast.kube.http.batches import SharedReads
-from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.http.response_records import found, has_deleted, record_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.flow.jobs import controlling_flow, is_owned, retries_of
 from pyroclast.lifecycle.gang.members import is_managed_elsewhere
@@ -52,11 +51,8 @@ class ExpiryController:
         known = self._caches.jobs.get(key)
         if known is None or not self._is_due(known):
             return
-        try:
-            job = record_of(await self._client.get(JOBS, key), Job)
-        except NotFound:
-            return
-        if not self._is_due(job):
+        answer = await found(self._client.get(JOBS, key))
+        if answer is None or not self._is_due(job := record_of(answer, Job)):
             return
         flow = controlling_flow(job)  # its controller, which may be down now, must see the end of the Job
         if flow is not None and not end_is_recorded(await self._flows.get(flow), job):
@@ -67,12 +63,8 @@ class ExpiryController:
             log.info("job.deletion_deferred", job=str(key), reason="a Job that waits for it does not record yet how it ended")
             self._queue.add_rate_limited(key)
             return
-        try:
-            await self._client.delete(JOBS, key, uid=job.metadata.uid, propagation="Foreground")
-        except (NotFound, Conflict):
-            log.debug("job.gone", job=str(key))
-            return
-        log.info("job.expired", job=str(key), ttl_seconds=job.spec.ttl_seconds_after_finished)
+        if await has_deleted(self._client.delete(JOBS, key, uid=job.metadata.uid, propagation="Foreground")):
+            log.info("job.expired", job=str(key), ttl_seconds=job.spec.ttl_seconds_after_finished)
 
     def _is_due(self, job: Job) -> bool:
         """Whether the time of `job` is over; if not, queue the Job for that time."""
@@ -82,10 +74,8 @@ class ExpiryController:
         return due is not None and due <= self._now()
 
     async def _flow(self, key: Key) -> JobFlow | None:
-        try:
-            return record_of(await self._client.get(JOB_FLOWS, key), JobFlow)
-        except NotFound:  # the flow does not exist, or its CRD is not installed
-            return None
+        answer = await found(self._client.get(JOB_FLOWS, key))
+        return None if answer is None else record_of(answer, JobFlow)
 
     def _changed(self, _: Job | None, new: Job | None) -> None:
         if new is not None and expires_at(new) is not None:

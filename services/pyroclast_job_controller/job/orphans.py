@@ -9,10 +9,9 @@ import structlog
 
 from pyroclast.api.records import Node, Pod, PodGroup
 from pyroclast.api.types import NODES, POD_GROUPS, PODS, Key
-from pyroclast.kube.basics.errors import Conflict, NotFound
 from pyroclast.kube.http.batches import at_once
 from pyroclast.kube.http.client import Client
-from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.http.response_records import has_deleted, record_of
 from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.lifecycle.gang import orphans
 from pyroclast.lifecycle.times import parse_time
@@ -54,7 +53,6 @@ class LostNodes:
         return now + _AGAIN if len(lost) < len(waiting) else None
 
     async def _alive(self, names: Collection[str]) -> set[str]:
-        """Return the names of the nodes that exist and are ready."""
         nodes: list[Node] = []
         for selector in [f"metadata.name={name}" for name in sorted(names)] if len(names) <= _FEW else [""]:
             items, _ = await self._client.list(NODES, field_selector=selector)
@@ -63,11 +61,7 @@ class LostNodes:
 
     async def _delete(self, pod: Pod) -> None:
         key = Key(pod.metadata.namespace, pod.metadata.name)
-        try:
-            await self._client.delete(PODS, key, uid=pod.metadata.uid, grace_seconds=0)
-        except (NotFound, Conflict):
-            log.debug("pod.gone", pod=str(key))
-        else:
+        if await has_deleted(self._client.delete(PODS, key, uid=pod.metadata.uid, grace_seconds=0)):
             log.warning("pod.given_up", pod=str(key), node=pod.spec.node_name)
         self._recent.gone(key, pod.metadata.uid)
 
@@ -90,11 +84,7 @@ class Orphans:
             members = self._caches.pods.informer.by_index(ORPHAN, str(group.key))
             if group.metadata.is_terminating or orphans.are_alive(members):
                 continue
-            try:
-                await self._client.delete(POD_GROUPS, group.key, uid=group.metadata.uid)
-            except (NotFound, Conflict):
-                log.debug("podgroup.gone", podgroup=str(group.key))
-            else:
+            if await has_deleted(self._client.delete(POD_GROUPS, group.key, uid=group.metadata.uid)):
                 log.info("podgroup.orphan_deleted", podgroup=str(group.key))
 
     def any_of(self, key: Key) -> bool:

@@ -17,6 +17,7 @@ from pyroclast.api.types import JOBS, SECRETS, Key, ResourceType
 from pyroclast.kube.basics.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from pyroclast.kube.http.batches import at_once
 from pyroclast.kube.http.client import Client, Json, PatchKind
+from pyroclast.kube.http.response_records import found
 from pyroclast.lifecycle.effects import Notice, warning
 from pyroclast.lifecycle.gang.members import is_ours
 from pyroclast.lifecycle.jobplugins import PluginError, PluginObject
@@ -91,13 +92,10 @@ class PluginActions:
     async def _ensure(self, job: Job, memory: JobMemory, item: PluginObject, *, look_first: bool) -> None:
         key = Key(job.metadata.namespace, item.name)
         if look_first:
-            try:
-                there = await self._read(item.kind, key)
-            except NotFound:
-                log.info("plugin_object.missing", job=str(job.key), kind=item.kind.kind, name=item.name)
-            else:
+            if (there := await found(self._read(item.kind, key))) is not None:
                 await self._update(job, memory, item, there)
                 return
+            log.info("plugin_object.missing", job=str(job.key), kind=item.kind.kind, name=item.name)
         try:
             created = await self._client.create(item.kind, await _manifest(job, item))
             memory.objects[_label(item)] = created["metadata"]["uid"]

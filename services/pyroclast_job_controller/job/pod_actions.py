@@ -25,6 +25,7 @@ from pyroclast.kube.basics.errors import (
 )
 from pyroclast.kube.http.batches import FIRST_BATCH, LARGEST_BATCH, at_once, slow_start
 from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.http.response_records import found
 from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.lifecycle.effects import CreatePods, DeletePods, MarkPods, Slot, Victim
 from pyroclast.lifecycle.gang import members, pods
@@ -168,10 +169,10 @@ class PodActions:
             self._creating.discard(job.key)
             self._creation_queue.close(turn)
         errors: list[KubeError] = []
-        for found in tries:  # a refused task does not block other tasks
-            if isinstance(found, BaseException):
-                raise found
-            errors += found
+        for refusals in tries:  # a refused task does not block other tasks
+            if isinstance(refusals, BaseException):
+                raise refusals
+            errors += refusals
         has_more = bool(left) or len(effect.slots) >= MOST_CREATED
         memory.next_batch = LARGEST_BATCH if has_more and not errors else FIRST_BATCH
         self._raise(errors, JobEventReason.FAILED_CREATE, "Error creating pods")
@@ -275,8 +276,7 @@ class PodActions:
         for occurrence in vanished:
             key = Key(job.metadata.namespace, occurrence.pod)
             pod = there.get(occurrence.pod)
-            owner = members.owner_of(pod) if pod else None
-            is_other = pod is None or owner is None or owner.uid != job.metadata.uid
+            is_other = pod is None or members.owner_uid(pod) != job.metadata.uid
             if pod is None or is_other or (occurrence.uid and pod.metadata.uid != occurrence.uid):
                 gone.append(occurrence)
             elif await self._restore(pod, pods.labels_of(job, occurrence.task, members.index_of(pod), forwarding=forwarding)):
@@ -288,17 +288,15 @@ class PodActions:
     async def _present(self, namespace: str, names: Collection[str]) -> Mapping[str, Pod]:
         """Return the existing pods with these names, by name, regardless of their labels. Many pods are read with one list."""
         if len(names) <= _FEW:
-            found = [await self._find(Key(namespace, name)) for name in sorted(names)]
+            there = [await self._find(Key(namespace, name)) for name in sorted(names)]
         else:
             items, _ = await self._client.list(PODS, namespace)
-            found = [_pod(item) for item in items if item["metadata"]["name"] in names]
-        return {pod.metadata.name: pod for pod in found if pod is not None}
+            there = [_pod(item) for item in items if item["metadata"]["name"] in names]
+        return {pod.metadata.name: pod for pod in there if pod is not None}
 
     async def _find(self, key: Key) -> Pod | None:
-        try:
-            return _pod(await self._client.get(PODS, key))
-        except NotFound:
-            return None
+        answer = await found(self._client.get(PODS, key))
+        return None if answer is None else _pod(answer)
 
     async def _restore(self, pod: Pod, labels: Mapping[str, str]) -> bool:
         """Restore `labels` on `pod` if it has lost the label of the watch; return whether it had lost the label."""

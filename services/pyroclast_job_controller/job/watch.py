@@ -71,8 +71,8 @@ class JobWatch:
         `had_ended`: whether the pod had succeeded or failed before its deletion. `has_gone`: whether the pod has gone. The
         deletion of a pod that had ended is remembered when it is requested, and not again when the pod has gone.
         """
-        job, owner = self._caches.jobs.get(key), members.owner_of(pod)
-        if job is None or owner is None or owner.uid != job.metadata.uid or not self._shards.owns(key):
+        job = self._caches.jobs.get(key)
+        if job is None or members.owner_uid(pod) != job.metadata.uid or not self._shards.owns(key):
             return
         memory = self._memories.of(job)
         if memory.is_new:

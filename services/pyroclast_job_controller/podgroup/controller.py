@@ -12,10 +12,10 @@ from pyroclast.api import keys
 from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Pod, PodGroup
 from pyroclast.api.types import POD_GROUPS, PODS, Key
-from pyroclast.kube.basics.errors import AlreadyExists, NotFound
+from pyroclast.kube.basics.errors import AlreadyExists
 from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.http.client import PatchKind
-from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.http.response_records import found, record_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import plainpods
 from pyroclast.lifecycle.plainpods import Workload
@@ -59,8 +59,8 @@ class GroupAdmission:
         namespace = manifest["metadata"]["namespace"]
         group = manifest if "queue" in manifest["spec"] else _with_queue(manifest, DEFAULT_QUEUE)  # the schema's default
         if self._mutates and podgroups.takes_queue_of_namespace(group):
-            found = self._caches.namespaces.get(Key("", namespace))
-            for operation in podgroups.default(group, found.metadata.annotations if found is not None else {}):
+            known = self._caches.namespaces.get(Key("", namespace))
+            for operation in podgroups.default(group, known.metadata.annotations if known is not None else {}):
                 group = _with_queue(group, operation["value"])
         if self._queues is not None:
             ensure_allowed(_NAME, await judged(partial(podgroups.validate_create, group), self._queues, self._client))
@@ -170,11 +170,8 @@ class PlainPodController:
 
     async def _annotate(self, pod: Pod, name: str) -> None:
         patch = {"metadata": {"uid": pod.metadata.uid, "annotations": {keys.GROUP_NAME: name}}}
-        try:
-            await self._client.patch(PODS, pod.key, patch, PatchKind.MERGE)
-        except NotFound:
-            return
-        log.info("podgroup.given", podgroup=f"{pod.metadata.namespace}/{name}", pod=str(pod.key))
+        if await found(self._client.patch(PODS, pod.key, patch, PatchKind.MERGE)) is not None:
+            log.info("podgroup.given", podgroup=f"{pod.metadata.namespace}/{name}", pod=str(pod.key))
 
     def _tell_of_queue(self, pod: Pod, group: PodGroup) -> None:
         """Record an Event on a pod that requests another queue than the group it shares with its siblings."""
@@ -198,7 +195,6 @@ class PlainPodController:
         return self._owners.workload(pod.metadata.namespace, owner) if owner else None
 
     def _has_lost_group(self, pod: Pod) -> bool:
-        """Return whether the group of `pod` was deleted."""
         there = Key(pod.metadata.namespace, plainpods.group_name(pod))
         return plainpods.is_in_own_group(pod, self._schedulers) and self._groups.get(there) is None
 

@@ -10,10 +10,10 @@ import structlog
 from pyroclast.api import records
 from pyroclast.api.records import Meta, OwnerReference, PodGroup
 from pyroclast.api.types import BATCH_JOBS, DAEMON_SETS, POD_GROUPS, REPLICA_SETS, STATEFUL_SETS, Key, ResourceType
-from pyroclast.kube.basics.errors import ApiError, Conflict, NotFound, is_transient
+from pyroclast.kube.basics.errors import ApiError, NotFound, is_transient
 from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.http.client import Client
-from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.http.response_records import has_deleted, record_of
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import plainpods
@@ -120,11 +120,7 @@ class WorkloadController:
                 continue
             if group is None or group.metadata.is_terminating or not plainpods.is_controlled(group, workload.metadata.uid):
                 continue
-            try:
-                await self._client.delete(POD_GROUPS, group.key, uid=group.metadata.uid)
-            except (NotFound, Conflict):
-                log.debug("podgroup.gone", podgroup=str(group.key))
-            else:
+            if await has_deleted(self._client.delete(POD_GROUPS, group.key, uid=group.metadata.uid)):
                 log.info("podgroup.deleted", podgroup=str(group.key), reason="scaled to zero")
             self._groups.gone(group.key, group.metadata.uid)
 

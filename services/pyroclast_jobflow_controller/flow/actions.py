@@ -162,7 +162,7 @@ class FlowActions:
         ended = f"status.phase={PodPhase.FAILED}"
         items, _ = await self._client.list(PODS, flow.metadata.namespace, label_selector=selector, field_selector=ended)
         pods = [reading.convert(item, Pod) for item in items]
-        failed = [pod for pod in pods if _owner_uid(pod) == job.metadata.uid and pod.status.phase is PodPhase.FAILED]
+        failed = [pod for pod in pods if members.owner_uid(pod) == job.metadata.uid and pod.status.phase is PodPhase.FAILED]
         failed.sort(key=lambda pod: (_finished_at(pod), pod.metadata.name))
         return next((code for pod in failed if (code := members.exit_code(pod))), None)
 
@@ -274,11 +274,6 @@ class FlowActions:
         memory.refusals[name] = times + 1
         memory.refused[name] = Refused(reason, message, now + _REFUSAL_PAUSES.after(times))
         log.info("job.refused", job=name, reason=reason.value, message=message, times=times + 1)
-
-
-def _owner_uid(pod: Pod) -> str:
-    owner = members.owner_of(pod)
-    return owner.uid if owner is not None else ""
 
 
 def _finished_at(pod: Pod) -> str:

@@ -21,7 +21,7 @@ from pyroclast.api.types import PODS, Key
 from pyroclast.kube.http.batches import SharedReads
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast.lifecycle.flow.facts import ProbeAnswer, ProbedJob, ProbeRequest
+from pyroclast.lifecycle.flow.facts import ProbeAnswer, ProbeRequest
 from pyroclast.lifecycle.flow.sizes import shortened
 from pyroclast.lifecycle.gang import members
 from pyroclast.resources.backoff import Backoff
@@ -134,7 +134,7 @@ class ProbeController:
     async def _missing(self, namespace: str, request: ProbeRequest) -> str:
         """Return the failure of the first probe that does not pass. The text is empty when all probes pass."""
         for job in request.jobs:
-            pods = [pod for pod in await self._pods.get(Key(namespace, job.name)) if _is_of(pod, job)]
+            pods = [pod for pod in await self._pods.get(Key(namespace, job.name)) if members.owner_uid(pod) == job.uid]
             checks = [(http.task_name, partial(self._reach.get, probe=http)) for http in request.http]
             checks += [(tcp.task_name, partial(self._reach.connect, port=tcp.port)) for tcp in request.tcp]
             for task, check in checks:
@@ -156,12 +156,6 @@ class ProbeController:
             if problem := await check(pod.status.pod_ip):
                 return f"pod {pod.metadata.name}: {problem}"
         return ""
-
-
-def _is_of(pod: Pod, job: ProbedJob) -> bool:
-    """Whether `pod` belongs to the Job with this UID. A deleted Job of the same name may have left pods behind."""
-    owner = members.owner_of(pod)
-    return owner is not None and owner.uid == job.uid
 
 
 def _is_ready(pod: Pod) -> bool:

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from pyroclast.api.types import CONFIG_MAPS, EVENTS, HYPER_NODES, NODES, SECRETS, Key
 from pyroclast.kube.http.client import PatchKind
-from pyroclast_job_controller.hypernode_discovery import Credentials, UfmError, fetch_ports
+from pyroclast_job_controller.hypernode_discovery import UfmError, fetch_ports, login_of
 
 from .cluster import NS, running_cluster
 
@@ -157,7 +157,7 @@ async def test_invalid_discovery_configuration_is_reported_in_an_event(cluster):
     assert "unsupported discoverer type: snmp" in (await told())[0]
 
 
-LOGIN = Credentials("u", "p")
+LOGIN = "Basic dTpw"
 
 
 @pytest.mark.parametrize(
@@ -180,4 +180,4 @@ async def test_unreachable_ufm_raises_an_error_with_its_address(ufm):
 @pytest.mark.parametrize("data", [{}, {"username": "dQ=="}, {"username": "dQ==", "password": "?"}])
 def test_secret_without_valid_credentials_raises_an_error(data):
     with pytest.raises(UfmError):
-        Credentials.from_secret(data)
+        login_of({"data": data})

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any, TypeVar
 
 import structlog
 
 from pyroclast.api.records.meta import Record
 from pyroclast.api.records.reading import UNREADABLE, reader
+from pyroclast.kube.basics.errors import Conflict, NotFound
 from pyroclast.kube.http.client import encode
 
 log = structlog.get_logger()
 
 R = TypeVar("R", bound=Record)
+Answer = dict[str, Any]
+
+
+async def found(request: Awaitable[Answer]) -> Answer | None:
+    """Return the answer to `request`; None when its object does not exist."""
+    try:
+        return await request
+    except NotFound:
+        return None
+
+
+async def has_deleted(request: Awaitable[Answer]) -> bool:
+    """Return whether `request`, a deletion by UID, found the object; else it is gone, and another one may have its name."""
+    try:
+        await request
+    except (NotFound, Conflict):
+        return False
+    return True
 
 
 def record_of(answer: dict[str, Any], record: type[R]) -> R:

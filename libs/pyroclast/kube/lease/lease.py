@@ -260,7 +260,6 @@ class Lease:
         self._take_answer(answer)
 
     def _held(self, lease: LeaseView) -> Json:
-        """Return the Lease in the form that acquires or renews it."""
         said = self._annotations
         return held_by(lease, self._identity, self._timing.duration, self._now(), self._handed_to, said=said)
 

@@ -93,11 +93,21 @@ class ShardLeases:
         self._held.add(shard)
         log.info("lease.acquired", lease=str(lease.key), identity=self.identity)
         self._record(lease, "became leader")
-        keeping = _Keeping(lease, self._may_hand_over)
+        handed_over = False
+
+        async def renew(leading: asyncio.Task[None]) -> None:
+            nonlocal handed_over
+            try:
+                await lease.keep(self._may_hand_over)
+            except HandedOver:
+                handed_over = True
+                leading.cancel()
+                await lease.keep(lambda _: False)  # also while the work ends
+
         try:
             async with asyncio.TaskGroup() as group:
                 leading = group.create_task(_fenced(lease, lead(shard)))
-                renewing = group.create_task(keeping.run(leading))
+                renewing = group.create_task(renew(leading))
                 try:
                     await asyncio.wait([leading])
                 finally:
@@ -108,7 +118,7 @@ class ShardLeases:
             log.info("lease.given_up", lease=str(lease.key), identity=self.identity)
             self._record(lease, "stopped leading")
             await lease.release()
-        return keeping.handed_over
+        return handed_over
 
     def _should_ask(self, shard: int) -> bool:
         """Whether the holder of `shard` should hand this shard over to this replica.
@@ -127,24 +137,6 @@ class ShardLeases:
         if self._recorder is not None:
             about = Reference(LEASES.api_version, LEASES.kind, lease.key.namespace, lease.key.name, lease.uid)
             self._recorder.event(about, "Normal", "LeaderElection", f"{self.identity} {what}")
-
-
-class _Keeping:
-    """Renews a Lease while there is work under it, also while the work ends because another replica asks for the Lease."""
-
-    def __init__(self, lease: Lease, may_hand_over: Callable[[str], bool]) -> None:
-        self._lease = lease
-        self._may_hand_over = may_hand_over
-        self.handed_over = False
-
-    async def run(self, leading: asyncio.Task[None]) -> None:
-        """Renew the Lease until cancelled; raises LeaseLost like `Lease.keep`."""
-        try:
-            await self._lease.keep(self._may_hand_over)
-        except HandedOver:
-            self.handed_over = True
-            leading.cancel()
-            await self._lease.keep(lambda _: False)
 
 
 async def _fenced(lease: Lease, work: Awaitable[object]) -> None:

@@ -153,7 +153,9 @@ class Decoder(Generic[T]):
                     return Bookmark(meta.resource_version, meta.annotations.get(INITIAL_EVENTS_END) == "true")
                 case "ERROR":
                     status = _ANY.decode(raw)
-                    raise ApiError.from_status(_code(status.get("code")), status, verb="watch")
+                    code = status.get("code")  # another than that of an HTTP error counts as an error of the server
+                    code = code if isinstance(code, int) and 400 <= code < 600 else 500
+                    raise ApiError.from_status(code, status, verb="watch")
         except (KeyError, ValueError, *UNREADABLE) as error:
             raise ConnectionFailed(f"not a watch event: {error!r}") from error
         raise ConnectionFailed(f'a watch event of the unknown type "{type_}"')
@@ -167,11 +169,6 @@ class Decoder(Generic[T]):
         except UNREADABLE as error:
             return Undecodable(_meta(raw), str(error))
         return Partial(record, faults) if faults else record
-
-
-def _code(given: object) -> int:
-    # not a status of an HTTP error: counts as an error of the server
-    return given if isinstance(given, int) and 400 <= given < 600 else 500
 
 
 def _meta(raw: bytes) -> Meta:

@@ -22,10 +22,6 @@ GROUP: Final = "group"
 T = TypeVar("T", bound=Record)
 
 
-def _alone(_: object) -> tuple[str, ...]:
-    return ()
-
-
 @dataclass(slots=True)
 class _Written(Generic[T]):
     record: T | None
@@ -42,7 +38,9 @@ class Recent(Generic[T]):
     belongs.
     """
 
-    def __init__(self, informer: Informer[T], clock: Callable[[], float], group: Callable[[T], Iterable[str]] = _alone) -> None:
+    def __init__(
+        self, informer: Informer[T], clock: Callable[[], float], group: Callable[[T], Iterable[str]] = lambda _: ()
+    ) -> None:
         self.informer = informer
         self._clock = clock
         self._group = group
@@ -98,7 +96,6 @@ class Recent(Generic[T]):
         return view
 
     def _show(self, key: Key, groups: Iterable[str]) -> None:
-        """Update the views of `groups` for the object `key`."""
         for group in groups:
             view = self._views.get(group)
             if view is None:
@@ -127,7 +124,6 @@ class Recent(Generic[T]):
         return seen if written.record is None or _version(seen) > _version(written.record) else written.record
 
     def _caught_up(self, old: T | None, new: T | None) -> None:
-        """Drop the own write that the informer has caught up with."""
         record = new or old
         if record is None:
             return

@@ -131,6 +131,8 @@ class WorkQueue(Generic[K]):
 
     def add_rate_limited(self, key: K, *, after: float = 0.0) -> None:
         """Queue `key` again after a delay that doubles with each call since the last `forget`."""
+        if self._closed:
+            return
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self.add_after(key, after + self._backoff.after(failures))
@@ -209,7 +211,6 @@ class WorkQueue(Generic[K]):
                 return
 
     def _set_alarm(self) -> None:
-        """Set a timer for the earliest delayed key."""
         due = self._timers[0][0]
         if self._alarm is not None:
             if self._alarm_at <= due:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -73,22 +73,30 @@ class Refusals(Generic[K]):
             self._recorder.event(subject, "Warning", self._reason, text)
         return pause
 
-    async def attempt(self, key: K, write: Callable[[], Awaitable[object]]) -> float:
-        """Run `write`, but not during the pause after a refusal. Return the seconds until the next try, 0 after success.
+    async def attempt_all(self, writes: Iterable[tuple[K, Callable[[], Awaitable[object]]]]) -> float:
+        """Run each write, but not during the pause after its refusal. A failed write does not stop the others.
 
-        Raises KubeError: a transient error.
+        Return the seconds until the next try, 0 when all writes succeeded. Raises KubeError: the first transient error.
         """
-        left = self.left(key)
-        if left:
-            return left
-        try:
-            await write()
-        except KubeError as error:
-            if is_transient(error):
-                raise
-            return self.take(key, error)
-        self.forget(key)
-        return 0.0
+        failures: list[KubeError] = []
+        pauses: list[float] = []
+        for key, write in writes:
+            if left := self.left(key):
+                pauses.append(left)
+                continue
+            try:
+                await write()
+            except KubeError as error:
+                if is_transient(error):
+                    log.warning("write.failed", key=str(key), error=str(error))
+                    failures.append(error)
+                else:
+                    pauses.append(self.take(key, error))
+            else:
+                self.forget(key)
+        if failures:
+            raise failures[0]
+        return min(pauses, default=0.0)
 
     def forget(self, key: K) -> None:
         """Forget the refusal of `key` after a success."""

@@ -34,6 +34,9 @@ class ShardedQueue(Generic[K]):
         self._shards, self._shard_of = shards, shard_of
         self._longest_delay, self._now, self._observer = longest_delay, now, observer
         self._queues: dict[int, WorkQueue[K]] = {}
+        self._closed = WorkQueue[K]()
+        """The queue of the keys of other replicas, which it ignores."""
+        self._closed.close()
 
     def __len__(self) -> int:
         """Return how many keys wait for a worker."""
@@ -54,9 +57,7 @@ class ShardedQueue(Generic[K]):
 
     def gets_on(self, key: K) -> None:
         """Report progress of the work on `key`; see `WorkQueue.gets_on`."""
-        queue = self._queue_of(key)
-        if queue is not None:
-            queue.gets_on(key)
+        self._queue_of(key).gets_on(key)
 
     def longest_standstill(self) -> float:
         """Return the longest time, in seconds, for which the work on a key has made no progress; 0 when no key is in work."""
@@ -64,45 +65,32 @@ class ShardedQueue(Generic[K]):
 
     def add(self, key: K) -> None:
         """Queue `key`, so that a free worker works on it."""
-        queue = self._queue_of(key)
-        if queue is not None:
-            queue.add(key)
+        self._queue_of(key).add(key)
 
     def add_after(self, key: K, seconds: float) -> None:
         """Queue `key` after `seconds`; of several calls for the same key, the earliest time is used."""
-        queue = self._queue_of(key)
-        if queue is not None:
-            queue.add_after(key, seconds)
+        self._queue_of(key).add_after(key, seconds)
 
     def add_at(self, key: K, when: float) -> None:
         """Queue `key` at `when`, in seconds since the epoch."""
-        queue = self._queue_of(key)
-        if queue is not None:
-            queue.add_at(key, when)
+        self._queue_of(key).add_at(key, when)
 
     def caught_up(self, key: K, *, within: float = 0.0) -> None:
         """Drop the additions of `key` since its work began; see `WorkQueue.caught_up`."""
-        queue = self._queue_of(key)
-        if queue is not None:
-            queue.caught_up(key, within=within)
+        self._queue_of(key).caught_up(key, within=within)
 
     def add_rate_limited(self, key: K, *, after: float = 0.0) -> None:
         """Queue `key` again after a delay that doubles with each call since the last `forget`."""
-        queue = self._queue_of(key)
-        if queue is not None:
-            queue.add_rate_limited(key, after=after)
+        self._queue_of(key).add_rate_limited(key, after=after)
 
     def failures(self, key: K) -> int:
         """Return how often `add_rate_limited` was called for `key` since the last `forget`."""
-        queue = self._queue_of(key)
-        return 0 if queue is None else queue.failures(key)
+        return self._queue_of(key).failures(key)
 
     def forget(self, key: K) -> None:
         """Forget the failures of `key` after a success: its next delay is the shortest one again."""
-        queue = self._queue_of(key)
-        if queue is not None:
-            queue.forget(key)
+        self._queue_of(key).forget(key)
 
-    def _queue_of(self, key: K) -> WorkQueue[K] | None:
+    def _queue_of(self, key: K) -> WorkQueue[K]:
         shard = self._shard_of(key)
-        return None if shard is None else self._queues.get(shard)
+        return self._closed if shard is None else self._queues.get(shard, self._closed)

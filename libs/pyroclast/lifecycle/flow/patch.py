@@ -215,7 +215,6 @@ def _position(rule: _Items, items: list[Json], item: Mapping[str, Json], where: 
 
 
 def _clean(value: Json) -> Json:
-    """Return a value without its null members and directives."""
     if isinstance(value, Mapping):
         return {name: _clean(item) for name, item in value.items() if item is not None and name != _DIRECTIVE}
     if isinstance(value, list):

@@ -101,6 +101,12 @@ def owner_of(pod: Pod) -> OwnerReference | None:
     return pod.metadata.controller_of(JOBS)
 
 
+def owner_uid(pod: Pod) -> str:
+    """Return the UID of the Job that controls `pod`; empty when no Job does."""
+    owner = owner_of(pod)
+    return owner.uid if owner else ""
+
+
 def job_key(pod: Pod) -> Key | None:
     """Return the key of the Job that controls `pod`; None when no Job does."""
     owner = owner_of(pod)
@@ -347,7 +353,6 @@ class ObservedPods:
 
 
 def _states(names: Iterable[str], pods: Mapping[str, Pod], place: str) -> dict[str, PodState]:
-    """Return the states of the pods with one of `names`. `place`: the task of these names."""
     task_spec, job_version, out_of_sync = keys.TASK_SPEC, keys.JOB_VERSION, keys.OUT_OF_SYNC
     known: dict[tuple[object, ...], PodState] = {}
     states: dict[str, PodState] = {}

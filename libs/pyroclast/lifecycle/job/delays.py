@@ -42,7 +42,6 @@ def remembered(facts: JobFacts) -> tuple[Occurrence, ...]:
 
 
 def _has_gone(facts: JobFacts, occurrence: Occurrence) -> bool:
-    """Whether the pod that showed `occurrence` was deleted."""
     pod = facts.pods.by_name.get(occurrence.pod)
     return occurrence.event in _SHOWN_BY_PODS and (pod is None or pod.metadata.uid != occurrence.uid)
 

@@ -7,9 +7,8 @@ The status also names the pods that have succeeded, so that a pod that somebody 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise, takewhile
-from math import inf
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain, takewhile
 from typing import Final, TypeAlias
 
 from pyroclast.api.enums import JobPhase, PodPhase
@@ -19,6 +18,7 @@ from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.gang.members import ObservedPods, PodState
 from pyroclast.lifecycle.job.phase_transitions import is_ending
 from pyroclast.lifecycle.job.status import was_resumed
+from pyroclast.resources.indexes import spans_of, written
 
 Indexes: TypeAlias = Mapping[str, list[range]]
 
@@ -49,8 +49,8 @@ def tracked(job: Job, pods: ObservedPods, status: JobStatus, leaving: Collection
             continue  # an independent pod that was deleted is made again, and nothing else follows
         found = [index for index in pods.indexes(task, is_named) if names[index] not in without]
         if found:
-            indexes[task] = _written(found)
-    succeeded = {task: _written(found) for task, found in _successes(job, pods, status, () if ends else leaving)}
+            indexes[task] = written(spans_of(found))
+    succeeded = {task: written(spans_of(found)) for task, found in _successes(job, pods, status, () if ends else leaving)}
     if not (indexes or succeeded):
         return TrackedPods()
     return TrackedPods(at=status.state.last_transition_time, indexes=indexes, succeeded=succeeded)
@@ -133,7 +133,6 @@ def released(job: Job, pods: ObservedPods) -> Iterator[str]:
 
 
 def _read(job: Job) -> Indexes:
-    """Return the indexes of the pods that the status of `job` names, by task."""
     return _named(job, job.status.tracked_pods.indexes)
 
 
@@ -154,13 +153,6 @@ def _named(job: Job, texts: Mapping[str, str]) -> Indexes:
             if not ranges or first >= ranges[-1].stop:
                 ranges.append(range(first, last + 1))
     return named
-
-
-def _written(indexes: Sequence[int]) -> str:
-    """Return ascending `indexes` as text with ranges, such as `0-4,7`."""
-    firsts = [index for before, index in pairwise((-2, *indexes)) if index > before + 1]
-    lasts = [index for index, after in pairwise((*indexes, inf)) if index + 1 < after]
-    return ",".join(f"{first}-{last}" if first < last else f"{first}" for first, last in zip(firsts, lasts, strict=True))
 
 
 def _is_in(indexes: Indexes, pod: Pod) -> bool:

@@ -116,7 +116,6 @@ def variables(task: Task) -> tuple[str, str]:
 
 
 def _files(task: Task, names: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the files with the hosts of `task`, in the order of their names."""
     name = f"{task.name.replace('-', '_')}.host"
     lines, length, number = list[str](), 0, 0
     for line in names:

@@ -33,8 +33,7 @@ def containers_of(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, Map
 def check_annotation_names(annotations: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     """Check the keys and the total size of annotations."""
     for key in annotations:
-        if problems := qualified_name(key.lower()):
-            errors += invalid_for(path, key, problems)
+        errors += invalid_for(path, key, qualified_name(key.lower()))
     texts = [each for key, value in annotations.items() for each in (key, text(value))]
     if sum(map(len, texts)) * _WIDEST > TOTAL_LIMIT and sum(len(each.encode(errors="replace")) for each in texts) > TOTAL_LIMIT:
         errors.append(too_long(path, TOTAL_LIMIT))

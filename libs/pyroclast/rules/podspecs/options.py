@@ -15,14 +15,12 @@ def check_labels(labels: Mapping[str, Any], path: str, errors: list[FieldError])
     """Check the keys and values of labels."""
     for key, value in labels.items():
         check_label_key(key, path, errors)
-        if problems := label_value(text(value)):
-            errors += invalid_for(path, value, problems)
+        errors += invalid_for(path, value, label_value(text(value)))
 
 
 def check_label_key(key: str, path: str, errors: list[FieldError]) -> None:
     """Check one key of a label."""
-    if problems := qualified_name(key):
-        errors += invalid_for(path, key, problems)
+    errors += invalid_for(path, key, qualified_name(key))
 
 
 def check_label_selector(selector: Json, path: str, errors: list[FieldError]) -> None:

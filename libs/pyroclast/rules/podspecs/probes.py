@@ -137,8 +137,7 @@ def _check_http(action: Mapping[str, Any], path: str, errors: list[FieldError]) 
 def check_port(port: Json, path: str, errors: list[FieldError]) -> None:
     """Check the number or name of a port at `path`."""
     if isinstance(port, str):
-        if problems := port_name(port):
-            errors += invalid_for(path, port, problems)
+        errors += invalid_for(path, port, port_name(port))
     else:
         check_port_number(integer(port), path, errors)
 

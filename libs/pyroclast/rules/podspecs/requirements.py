@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any, Final
 
+from pyroclast.resources.pods import whole_pod
 from pyroclast.resources.quantity import Quantity, from_millis
 from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, not_found, required, unsupported
 from pyroclast.rules.names import dns_label, qualified_name
@@ -37,7 +38,6 @@ STANDARD = frozenset(
 
 
 def _check_container_name(name: str, where: str) -> Sequence[FieldError]:
-    """Return an error when containers have no resource of that name."""
     return invalid_for(where, name, container_resource_problems(name)) if name not in _CONTAINER else ()
 
 
@@ -56,17 +56,14 @@ def check_requirements(
     for name, limit in bounds.items():
         if name not in _COMPUTE:
             errors += check_name(name, f"{path}.limits[{name}]")
-        if problems := amount_problems(name, limit):
-            errors += invalid_for(f"{path}.limits[{name}]", str(limit), problems)
+        errors += invalid_for(f"{path}.limits[{name}]", str(limit), amount_problems(name, limit))
     for name, value in requests.items():
         asked = rounded(value)
         if name not in _COMPUTE:
             errors += check_name(name, f"{path}.requests[{name}]")
-        if problems := _value_problems(name, asked):
-            errors += invalid_for(f"{path}.requests[{name}]", str(asked), problems)
+        errors += invalid_for(f"{path}.requests[{name}]", str(asked), _value_problems(name, asked))
         _check_within_limit(name, asked, bounds, path, errors)
-        if problems := _page_problems(name, asked):
-            errors += invalid_for(f"{path}.requests[{name}]", str(asked), problems)
+        errors += invalid_for(f"{path}.requests[{name}]", str(asked), _page_problems(name, asked))
     if _COMPUTE.isdisjoint(limits) and _COMPUTE.isdisjoint(requests) and any(map(_is_huge_pages, (*limits, *requests))):
         errors.append(forbidden(path, "HugePages require cpu or memory"))
     if given.get("claims"):
@@ -206,7 +203,6 @@ def check_pod_resources(spec: Mapping[str, Any], path: str, errors: list[FieldEr
 
 
 def _check_name(name: str, where: str) -> Sequence[FieldError]:
-    """Return an error when pods as a whole cannot have a resource of that name."""
     if problems := resource_problems(name):
         return invalid_for(where, name, problems)
     if name in _SUPPORTED or name.startswith(HUGE_PAGES):
@@ -224,25 +220,10 @@ def _beyond(containers: Json, name: str, limit: Quantity | None, path: str) -> I
 
 def total_of(spec: Mapping[str, Any], kind: str) -> dict[str, Quantity]:
     """Return what the containers of a pod need together; init containers run one after the other, sidecars all the time."""
-    total: dict[str, Quantity] = {}
-    sidecars: dict[str, Quantity] = {}
-    largest: dict[str, Quantity] = {}
-    for _, container in mappings(spec.get("containers")):
-        _add(total, container, kind)
-    for _, container in mappings(spec.get("initContainers")):
-        if container.get("restartPolicy") == "Always":
-            _add(total, container, kind)
-            _add(sidecars, container, kind)
-            now = sidecars
-        else:
-            now = dict(sidecars)
-            _add(now, container, kind)
-        for name, needed in now.items():
-            largest[name] = max(largest.get(name, needed), needed)
-    return {name: max(total.get(name, needed), needed) for name, needed in {**total, **largest}.items()}
 
+    def amounts(container: Mapping[str, Any]) -> dict[str, Quantity]:
+        given = mapping(mapping(container.get("resources")).get(kind))
+        return {name: asked for name, value in given.items() if (asked := rounded(value)) is not None}
 
-def _add(total: dict[str, Quantity], container: Mapping[str, Any], kind: str) -> None:
-    for name, value in mapping(mapping(container.get("resources")).get(kind)).items():
-        if (asked := rounded(value)) is not None:
-            total[name] = total[name] + asked if name in total else asked
+    starting = ((amounts(each), each.get("restartPolicy") == "Always") for _, each in mappings(spec.get("initContainers")))
+    return whole_pod((amounts(each) for _, each in mappings(spec.get("containers"))), starting, of_pod={}, overhead={})

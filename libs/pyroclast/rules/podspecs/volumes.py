@@ -186,7 +186,6 @@ def _check_projected(source: Mapping[str, Any], path: str, errors: list[FieldErr
 
 
 def _take(target: str, taken: set[str], path: str, shown: str, errors: list[FieldError]) -> None:
-    """Check that no two items have the same path."""
     if target in taken:
         errors.append(invalid(path, shown, "conflicting duplicate paths"))
     elif target:

@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from importlib import metadata
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from pyroclast.api.jobplugins import BUILT_IN, ENTRY_POINTS
 from pyroclast.api.types import JOBS
@@ -19,7 +19,8 @@ from pyroclast.rules import jobs
 from pyroclast.rules.lookups import ANY_JOB, MOST_PODS, NOTHING_KNOWN, JobOptions, QueueLookup
 from pyroclast.rules.queue_access import check_use, newly_used
 from pyroclast.rules.verdicts import Verdict, applied
-from pyroclast.runtime.in_process.creation import ensure_allowed
+from pyroclast.runtime.fields import CommaSeparated
+from pyroclast.runtime.in_process.creation import ensure_allowed, known_paths
 from pyroclast.runtime.in_process.queues import QueueCache, judged
 from pyroclast.runtime.settings import LeaderElectionSettings
 from pyroclast.runtime.traces import Traces, context_of
@@ -57,10 +58,24 @@ _NAME: Final = "validatejob.volcano.sh"
 class JobCreatorSettings(LeaderElectionSettings):
     """The flags of a service that creates Jobs by the rules of their webhooks, which has the same flags."""
 
+    WEBHOOKS: ClassVar[tuple[str, ...]]
+    """The paths of the webhooks whose rules the service can apply itself."""
+
+    kube_api_qps: float = Field(2000.0, ge=0, description="requests per second to the API server, 0 for no limit")
+    kube_api_burst: int = Field(2000, ge=0, description="requests to the API server in a burst, above --kube-api-qps")
+    listen_address: str = Field(":8081", description="address of /metrics")
     max_pods_per_job: int = Field(MOST_PODS, ge=1, description="most pods of one Job that this service creates")
     allow_job_placement: bool = Field(
         default=False, description="let Jobs name the node of a pod, and schedulers other than --scheduler-name"
     )
+    in_process_webhooks: CommaSeparated = Field(
+        (), description="paths of the webhooks that skip this account; the controller applies their rules itself"
+    )
+
+    @field_validator("in_process_webhooks")
+    @classmethod
+    def _known_webhooks(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
+        return known_paths(paths, cls.WEBHOOKS)
 
     def job_options(self, schedulers: Collection[str]) -> JobOptions:
         """Return what Jobs may have, where the pods of Jobs belong to these schedulers."""
