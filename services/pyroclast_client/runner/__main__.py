@@ -13,7 +13,6 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 class Run:
     """One run of a function: the folder at which the Secret is mounted, and the environment variables."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, folder: str, environment: Mapping[str, str]) -> None:
         self.folder = folder
         self.index = int(environment.get("PYROCLAST_INDEX") or 0)
         self.attempt = environment.get("PYROCLAST_POD_UID", "")
@@ -47,21 +46,24 @@ class Run:
         self.timeout = float(environment.get("PYROCLAST_TIMEOUT") or 0)
         self.began = time.monotonic()
         self.told = environment.get("PYROCLAST_TERMINATION_LOG", "/dev/termination-log")
-        self.key = (folder / "key").read_bytes()
+        self.key = self._file("key")
         self.header, self.blobs = unpacked(self._carried(self.name))
 
     def _carried(self, name: str) -> bytes:
         """Return a part of the sent data. The store has large parts, the Secret small parts and the digests of large ones."""
-        path = self.folder / name
-        if path.exists():
-            return path.read_bytes()
-        where = json.loads((self.folder / (name + ".json")).read_text())
+        if os.path.exists(os.path.join(self.folder, name)):
+            return self._file(name)
+        where = json.loads(self._file(name + ".json"))
         payload = sealing.got(where["store"], where["name"])
         if payload is None:
             sys.exit(f"the code of this Job is not in the store {where['store']} any more")
         if hashlib.sha256(payload).hexdigest() != where["sha256"]:
             sys.exit(f"{where['name']} in the store {where['store']} is not what was sent and does not run; submit the Job again")
         return payload
+
+    def _file(self, name: str) -> bytes:
+        with open(os.path.join(self.folder, name), "rb") as file:
+            return file.read()
 
     def modules(self) -> bytes | None:
         """Return the archive of the project's modules, which the entries of a flow share. None without modules."""
@@ -141,7 +143,7 @@ def unpacked(payload: bytes) -> tuple[dict[str, Any], bytes]:
 
 def main() -> int:
     """Run the function. Return the exit status."""
-    run = Run(Path(sys.argv[0]).resolve().parent, os.environ)
+    run = Run(os.path.dirname(os.path.realpath(sys.argv[0])), os.environ)
     # the first process of a container has no default signal handlers
     signal.signal(signal.SIGTERM, lambda *_: ended(run))
     if run.timeout:
@@ -226,6 +228,7 @@ def install(requirements: str) -> None:
     import fcntl  # noqa: PLC0415 - see above
     import shutil  # noqa: PLC0415 - see above
     import subprocess  # noqa: PLC0415 - see above
+    from pathlib import Path  # noqa: PLC0415 - see above
 
     place = Path(os.environ.get("PYROCLAST_PACKAGES") or "~/.cache/pyroclast/packages").expanduser()
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -247,7 +250,7 @@ def install(requirements: str) -> None:
 
 def load(run: Run) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
     """Return the function and its arguments, from the checkpoint if there is one."""
-    sys.path.append(str(Path(sys.argv[0]).resolve()) + "/standin")
+    sys.path.append(os.path.realpath(sys.argv[0]) + "/standin")
     modules = run.modules()
     if modules is not None:
         import tempfile  # noqa: PLC0415 - see above

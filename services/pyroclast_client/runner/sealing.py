@@ -15,10 +15,10 @@ import math
 import os
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the import of `typing` would double the time in which a pod starts
+    from pathlib import Path
     from typing import Any
 
 INLINE_BYTES = 2048
@@ -165,6 +165,8 @@ def folder_of(store: str) -> Path | None:
     Raises:
         NotMounted: the store is in a claim that this machine does not mount.
     """
+    from pathlib import Path  # noqa: PLC0415 - few results go to a store
+
     if store.startswith(CLAIM):
         claim, _, path = store[len(CLAIM) :].partition("/")
         mounts = dict(each.split("=", 1) for each in os.environ.get(CLAIMS, "").split(",") if "=" in each)
