@@ -41,7 +41,9 @@ def remaining_flow(flow: Mapping[str, Any], phases: Mapping[str, str]) -> Docume
     """
     metadata, entries = flow["metadata"], flow["spec"].get("flows") or ()
     completed = {entry["name"] for entry in entries if phases.get(entry["name"]) == "Completed"}
-    done = {name for entry in entries if (name := entry["name"]) in completed and _is_settled(entry, completed)}
+    # a switch on an entry that runs again must choose again
+    again = {entry["name"] for entry in entries if "switch" in entry and entry["switch"]["on"] not in completed}
+    done = completed - again
     gone = done | _left_out(entries, phases, done)
     left = [_without(entry, done, gone) for entry in entries if entry["name"] not in gone]
     if not left:
@@ -64,11 +66,6 @@ def remaining_flow(flow: Mapping[str, Any], phases: Mapping[str, str]) -> Docume
         },
         "spec": {**flow["spec"], "flows": left},
     }
-
-
-def _is_settled(entry: Mapping[str, Any], completed: AbstractSet[str]) -> bool:
-    """Whether a completed entry needs no new run. A switch on an entry that runs again must choose again."""
-    return "switch" not in entry or entry["switch"]["on"] in completed
 
 
 def _left_out(entries: Sequence[Mapping[str, Any]], phases: Mapping[str, str], done: AbstractSet[str]) -> set[str]:

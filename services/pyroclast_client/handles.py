@@ -336,7 +336,7 @@ class AsyncJob(Handle, Generic[R]):
         name = f"{self.name}-{self.uid}"
         with translating(f"the PodGroup of Job {self.key}"):
             watcher = session.watcher(POD_GROUPS, self.namespace)
-            await watcher.until(name, lambda group: group is not None and _phase(group) == "Running")
+            await watcher.until(name, lambda group: group is not None and (group.get("status") or {}).get("phase") == "Running")
         return await self.object()
 
     async def _seen(self, session: Session, until: Until, line: ProgressLine | None = None) -> dict[str, Any]:
@@ -464,7 +464,3 @@ def _put(item: Mapping[str, Any], uid: str, seen: asyncio.Queue[Pod | None]) -> 
     pod = pod_of(item, uid)
     if pod is not None and (pod.phase == "Running" or (pod.is_finished and pod.message)):
         seen.put_nowait(pod)
-
-
-def _phase(group: dict[str, Any]) -> str:
-    return str((group.get("status") or {}).get("phase") or "")

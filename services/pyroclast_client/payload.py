@@ -35,17 +35,13 @@ _SEARCHED_BYTES: Final = 256 << 10  # larger pickles are not searched: most of t
 
 def used_packages(pickles: Iterable[bytes]) -> dict[str, str]:
     """Return the versions of the distributions whose modules the pickles name."""
-    found = {name.partition(".")[0] for each in pickles if len(each) <= _SEARCHED_BYTES for name in _names(each)}
+    searched = (step for each in pickles if len(each) <= _SEARCHED_BYTES for step in pickletools.genops(each))
+    found = {text.partition(".")[0] for _, text, _ in searched if isinstance(text, str)}
     tops = {top for top in found if top in sys.modules and top not in sys.stdlib_module_names | CARRIED}
     if not tops:
         return {}
     known = _distributions()
     return {name: importlib.metadata.version(name) for top in sorted(tops) for name in known.get(top, ())}
-
-
-def _names(pickle: bytes) -> Iterable[str]:
-    """Return the strings in a pickle, which include the names of modules."""
-    return [argument for _, argument, _ in pickletools.genops(pickle) if isinstance(argument, str)]
 
 
 @cache

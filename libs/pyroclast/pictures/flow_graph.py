@@ -44,7 +44,7 @@ def in_layers(nodes: Sequence[FlowNode]) -> list[list[FlowNode]]:
             followers[each].append(name)
     for sweep in range(SWEEPS):
         neighbours, order = (wants, layers) if sweep % 2 == 0 else (followers, layers[::-1])
-        places = _places(layers)
+        places = {node.name: index - (len(layer) - 1) / 2 for layer in layers for index, node in enumerate(layer)}
         for layer in order:
             layer.sort(key=lambda node: (_middle(neighbours[node.name], places, places[node.name]), places[node.name]))
             places.update({node.name: index - (len(layer) - 1) / 2 for index, node in enumerate(layer)})
@@ -112,10 +112,6 @@ def depths_of(wants: Mapping[str, Sequence[str]]) -> dict[str, int]:
                 entered.discard(name)
                 stack.pop()
     return depths
-
-
-def _places(layers: Sequence[Sequence[FlowNode]]) -> dict[str, float]:
-    return {node.name: index - (len(layer) - 1) / 2 for layer in layers for index, node in enumerate(layer)}
 
 
 def _middle(names: Sequence[str], places: Mapping[str, float], own: float) -> float:

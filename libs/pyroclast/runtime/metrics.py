@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
-from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
 from prometheus_client.utils import floatToGoString
 
@@ -59,15 +58,11 @@ def render(registry: CollectorRegistry) -> bytes:
     for metric in registry.collect():
         samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
         if samples:
-            name = _family(metric, samples[0])
+            name = samples[0].name if metric.type == "counter" else metric.name
             lines.append(f"# HELP {name} {_escape(metric.documentation)}")
             lines.append(f"# TYPE {name} {'untyped' if metric.type == 'unknown' else metric.type}")
             lines += map(_line, samples)
     return ("\n".join(lines) + "\n").encode()
-
-
-def _family(metric: Metric, sample: Sample) -> str:
-    return sample.name if metric.type == "counter" else metric.name
 
 
 def _line(sample: Any) -> str:  # noqa: ANN401 - a named tuple of the library

@@ -150,7 +150,7 @@ def parse(cls: type[S], argv: Sequence[str], prog: str) -> S:
     stdout and exit with 0.
     """
     try:
-        flags = read_flags(argv, _kinds(cls))
+        flags = read_flags(argv, {_dashed(name): _kind(field) for name, field in cls.model_fields.items()})
         if flags.get("help") == "true":
             sys.stdout.write(_help(cls, prog))
             raise SystemExit(0)
@@ -247,10 +247,6 @@ def _problem(error: Mapping[str, Any], sources: Mapping[str, str]) -> str:
         return what
     field = str(error["loc"][0])
     return f"{sources.get(field, f'setting {_dashed(field)}')}: {what}"
-
-
-def _kinds(cls: type[ServiceSettings]) -> dict[str, FlagKind]:
-    return {_dashed(name): _kind(field) for name, field in cls.model_fields.items()}
 
 
 def _kind(field: FieldInfo) -> FlagKind:

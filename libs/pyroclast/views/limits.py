@@ -81,7 +81,8 @@ def _use_of(
     found: dict[tuple[str, str, str], _Use] = {}
     of_group: dict[tuple[str, str], list[_Use]] = {}
     for group in groups:
-        uses = of_group[_key(group)] = list(_uses(found, group, parents))
+        metadata = group["metadata"]
+        uses = of_group[metadata.get("namespace", ""), metadata["name"]] = list(_uses(found, group, parents))
         for use in uses if (group.get("status") or {}).get("phase") in _LET_IN else ():
             use.running += 1
     for job in jobs:
@@ -109,7 +110,3 @@ def _uses(found: dict[tuple[str, str, str], _Use], body: Object, parents: Mappin
         for counted in ("", class_of(metadata.get("labels") or {})):
             yield found.setdefault((queue, person, counted), _Use())
         queue = parents.get(queue, ROOT)
-
-
-def _key(body: Object) -> tuple[str, str]:
-    return body["metadata"].get("namespace", ""), body["metadata"]["name"]

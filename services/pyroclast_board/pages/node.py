@@ -82,7 +82,7 @@ def _pods(cluster: Cluster, scope: Scope, node: str, ends: Ends | None) -> tuple
             "name": str(key) if is_seen else "",
             "job": job if is_seen else None,
             "phase": pod.status.phase if pod is not None else "",
-            "queue": _queue(pod.metadata.annotations) if pod is not None and is_seen else "",
+            "queue": queue_of_pod({"annotations": pod.metadata.annotations}) or "" if pod is not None and is_seen else "",
             "asks": main_resources(requests),
             "created": pod.metadata.creation_timestamp if pod is not None else "",
             "until": None if end is None else end[0],
@@ -90,10 +90,6 @@ def _pods(cluster: Cluster, scope: Scope, node: str, ends: Ends | None) -> tuple
         })  # fmt: skip
     rows.sort(key=lambda each: (each["until"] is None, each["until"] or 0.0, each["name"] == "", each["name"]))
     return rows, sum(not each["name"] for each in rows)
-
-
-def _queue(annotations: Mapping[str, str]) -> str:
-    return queue_of_pod({"annotations": annotations}) or ""
 
 
 def _lane(pod: Mapping[str, Any], now: float, whole: float) -> Lane:

@@ -47,7 +47,11 @@ def history(templates: Templates, query: Mapping[str, str], answers: Mapping[str
     """Return the history page. `answers` are the recorder's answers by request. `missing` is the reason for missing answers."""
     usage = answers.get("usage", {})
     rows = [
-        {**each, "hours": hours_text(in_hours(each["resource"], each["asked"])), "doubt": _doubt(each)}
+        {
+            **each,
+            "hours": hours_text(in_hours(each["resource"], each["asked"])),
+            "doubt": hours_text(in_hours(each["resource"], each["doubtful"])) if each["doubtful"] else "",
+        }
         for each in usage.get("items", ())
     ]
     jobs = answers.get("jobs", {})
@@ -71,10 +75,6 @@ def _matrix(rows: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[tuple[st
         counts[row["queue"], row["for"]] += row["pods"]
     takers = sorted({taker for _, taker in counts})
     return takers, [(queue, [counts[queue, taker] for taker in takers]) for queue in sorted({queue for queue, _ in counts})]
-
-
-def _doubt(row: Mapping[str, Any]) -> str:
-    return hours_text(in_hours(row["resource"], row["doubtful"])) if row["doubtful"] else ""
 
 
 WHAT_IF_PAGE: Final = "what_if.html"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -216,8 +216,8 @@ def feature_terms(text: str) -> list[list[Mapping[str, Any]]]:
 def exported(text: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of `--export`. Commas within quotes belong to a value."""
     variables: dict[str, str] = {}
-    for part in _at_commas(text):
-        name, equals, value = part.partition("=")
+    for part in re.findall(r"""(?:[^,"']|"[^"]*"|'[^']*')+""", text):
+        name, equals, value = part.replace('"', "").replace("'", "").partition("=")
         if name.upper() in {"ALL", "NONE", "NIL"} and not equals:
             continue
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
@@ -226,7 +226,3 @@ def exported(text: str, environ: Mapping[str, str]) -> dict[str, str]:
             continue  # as Slurm does
         variables[name] = value if equals else environ[name]
     return variables
-
-
-def _at_commas(text: str) -> Sequence[str]:
-    return [part.replace('"', "").replace("'", "") for part in re.findall(r"""(?:[^,"']|"[^"]*"|'[^']*')+""", text)]
