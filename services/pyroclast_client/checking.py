@@ -5,7 +5,7 @@ All faults are reported together. Nothing is created.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -16,7 +16,7 @@ from pyroclast.kube.http import servers
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.waiting_queries import schedulers_at_work
 from pyroclast.rules import jobs
-from pyroclast.rules.lookups import ROOT_QUEUE, QueueView
+from pyroclast.rules.lookups import OpenQueues
 from pyroclast.rules.schema_check import schema_faults
 from pyroclast.rules.verdicts import applied
 from pyroclast.views.explanation import explanation_lines, unserved
@@ -75,24 +75,11 @@ async def fit_of(kube: Client, job: Mapping[str, Any]) -> Fit:
     return Fit(name, document["queue"], code or "", document["sentence"], document["never"], remedy or "", document)
 
 
-class _AnyQueue:
-    """Treats every queue as existing and open, because only the server knows the queues."""
-
-    def get(self, name: str) -> QueueView | None:
-        return QueueView(name, parent="" if name == ROOT_QUEUE else ROOT_QUEUE, state="Open")
-
-    def children(self, name: str) -> Sequence[QueueView]:  # noqa: ARG002 - no queue is known
-        return ()
-
-    def all(self) -> Sequence[QueueView]:
-        return ()
-
-
 def checked_job(document: Mapping[str, Any]) -> tuple[str, ...]:
     """Check a Job. Return the warnings when the Job is valid."""
     causes = [_cause(fault) for fault in schema_faults(document, _schema())]
     if not causes:  # the rules need values of the schema's types
-        verdict = jobs.validate_create(applied(document, jobs.default(document)), _AnyQueue())
+        verdict = jobs.validate_create(applied(document, jobs.default(document)), OpenQueues({}))
         if verdict.allowed:
             return verdict.warnings
         causes = [Cause(error.path, error.body) for error in verdict.causes] or [Cause("", verdict.message)]

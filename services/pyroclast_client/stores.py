@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from pyroclast_client.compilation import compiled
@@ -39,8 +39,7 @@ async def fetched(client: Connection, namespace: str, store: str, name: str, lik
     """
     if not is_elsewhere(store):
         return await asyncio.to_thread(sealing.got, store, name)
-    claim = _Claim(client, namespace, store, like)
-    ((size, first),) = await claim.slices(name, [0])
+    ((size, first),) = await _slices(client, namespace, store, name, [0], like=like)
     if size < 0:
         return None
     count = -(-size // SLICE_BYTES)
@@ -48,54 +47,45 @@ async def fetched(client: Connection, namespace: str, store: str, name: str, lik
         text = f"{store}/{name} is {size:,} bytes, more than the {MOST_SLICES * SLICE_BYTES:,} that are read through pods"
         advice = f"mount the claim where this program runs and set {sealing.CLAIMS}=CLAIM=/folder, or use it in another task"
         raise ResultTooLarge(f"{text}; {advice}")
-    rest = await claim.slices(name, range(1, count)) if count > 1 else []
+    rest = await _slices(client, namespace, store, name, range(1, count), like=like) if count > 1 else []
     return b"".join([first, *(part for _, part in rest)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Claim:
-    """A store in a claim that pods mount. See `fetched`."""
+async def _slices(
+    client: Connection, namespace: str, store: str, name: str, numbers: Sequence[int], *, like: Mapping[str, Any]
+) -> list[tuple[int, bytes]]:
+    """Return the size of a content, -1 when there is none, and one slice of it for each number. Each is read by a pod."""
+    path = store.removeprefix(sealing.CLAIM).partition("/")[2].rstrip("/")
+    file = f"{path}/{name}".lstrip("/")
+    arguments = [Arguments((claim_of(store), file, number * SLICE_BYTES, SLICE_BYTES)) for number in numbers]
+    around = replace(client.surroundings, namespace=namespace)
+    made = compiled(_reader(), arguments, _options(store, like), around, name=fresh_name(NAME), is_sweep=True)
+    job = await client.submit_compiled(made)
+    try:
+        await job.wait(check=False, fail_if_never=True)
+        outcomes = await job.outcomes()
+    finally:
+        await job.delete()
+    for each in outcomes:
+        if each.error is not None:
+            raise each.error
+    return [each.value for each in outcomes]
 
-    client: Connection
-    namespace: str
-    store: str
-    like: Mapping[str, Any]
 
-    async def slices(self, name: str, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
-        """Return the size of a content, -1 when there is none, and one slice of it for each number.
-
-        Each slice is read by a pod.
-        """
-        path = self.store.removeprefix(sealing.CLAIM).partition("/")[2].rstrip("/")
-        file = f"{path}/{name}".lstrip("/")
-        arguments = [Arguments((claim_of(self.store), file, number * SLICE_BYTES, SLICE_BYTES)) for number in numbers]
-        around = replace(self.client.surroundings, namespace=self.namespace)
-        made = compiled(_reader(), arguments, self._options(), around, name=fresh_name(NAME), is_sweep=True)
-        job = await self.client.submit_compiled(made)
-        try:
-            await job.wait(check=False, fail_if_never=True)
-            outcomes = await job.outcomes()
-        finally:
-            await job.delete()
-        for each in outcomes:
-            if each.error is not None:
-                raise each.error
-        return [each.value for each in outcomes]
-
-    def _options(self) -> TaskOptions:
-        """Return the options of a Job with the image, queue and node selection of the Job that wrote the content."""
-        pod = self.like["tasks"][0]["template"]["spec"]
-        container = pod["containers"][0]
-        return TaskOptions(
-            image=container["image"],
-            python=container["command"][0],
-            queue=self.like.get("queue"),
-            priority=self.like.get("priorityClassName"),
-            store=self.store,
-            ttl=TTL_SECONDS,
-            exclude=("*",),
-            pod={"spec": {field: pod[field] for field in PLACED_BY if field in pod}},
-        )
+def _options(store: str, like: Mapping[str, Any]) -> TaskOptions:
+    """Return the options of a Job with the image, queue and node selection of the Job that wrote the content."""
+    pod = like["tasks"][0]["template"]["spec"]
+    container = pod["containers"][0]
+    return TaskOptions(
+        image=container["image"],
+        python=container["command"][0],
+        queue=like.get("queue"),
+        priority=like.get("priorityClassName"),
+        store=store,
+        ttl=TTL_SECONDS,
+        exclude=("*",),
+        pod={"spec": {field: pod[field] for field in PLACED_BY if field in pod}},
+    )
 
 
 def _reader() -> Callable[[str, str, int, int], tuple[int, bytes]]:

@@ -176,6 +176,25 @@ def queue_not_found(name: str) -> str:
     return f'queue.scheduling.volcano.sh "{name}" not found'
 
 
+@dataclass(frozen=True, slots=True)
+class OpenQueues:
+    """A lookup without a cluster: the `known` queues, and any other as one that exists and is open."""
+
+    known: Mapping[str, QueueView]
+
+    def get(self, name: str) -> QueueView | None:
+        """See `QueueLookup`."""
+        return self.known.get(name) or QueueView(name, parent="" if name == ROOT_QUEUE else ROOT_QUEUE, state="Open")
+
+    def children(self, name: str) -> Sequence[QueueView]:
+        """See `QueueLookup`."""
+        return [each for each in self.all() if each.parent == name]
+
+    def all(self) -> Sequence[QueueView]:
+        """See `QueueLookup`."""
+        return [each for _, each in sorted(self.known.items())]
+
+
 class NotedQueues:
     """A lookup in `queues` that reports to `note` the name of each queue which is missing or speaks against the request."""
 

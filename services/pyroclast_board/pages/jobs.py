@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -52,18 +52,6 @@ class JobFilter:
     page: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The selected Jobs in order, and the number of further Jobs whose names the viewer may not see."""
-
-    rows: Sequence[JobRow]
-    unnamed: int
-
-    def page(self, number: int) -> Sequence[JobRow]:
-        """Return the rows of a page. The first page is 1."""
-        return self.rows[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
-
-
 def job_filter(query: Mapping[str, str]) -> JobFilter:
     """Return the filter in a URL."""
     given = checked(query, PARAMETERS)
@@ -96,8 +84,8 @@ def job_filter(query: Mapping[str, str]) -> JobFilter:
     )
 
 
-def select(rows: Iterable[JobRow], wanted: JobFilter, scope: Scope, now: float) -> Selection:
-    """Return the Jobs that satisfy the filter.
+def select(rows: Iterable[JobRow], wanted: JobFilter, scope: Scope, now: float) -> tuple[list[JobRow], int]:
+    """Return the Jobs that satisfy the filter in order, and the number of further Jobs whose names the viewer may not see.
 
     Jobs that the viewer may not see are counted if the filter uses only queue, phase, code, state and age. A filter by namespace,
     user, flow, label or text would reveal whether a hidden Job has that value.
@@ -116,7 +104,7 @@ def select(rows: Iterable[JobRow], wanted: JobFilter, scope: Scope, now: float) 
         key=lambda row: cell(row, column) if column != "start" else _start(row) or UNKNOWN,
         reverse=wanted.sort.startswith("-") != (column == "age"),
     )
-    return Selection(found, unnamed)
+    return found, unnamed
 
 
 def grouped(rows: Iterable[JobRow], by: str) -> list[tuple[str, Counter[str]]]:
@@ -198,21 +186,21 @@ MOST_GROUPS: Final = 200
 def jobs(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[str, str]) -> Page:
     """Return the page of Jobs."""
     wanted = job_filter(query)
-    selection = select(cluster.table.rows, wanted, scope, cluster.now())
+    selected, unnamed = select(cluster.table.rows, wanted, scope, cluster.now())
     of = "jobs.html"
     silent = {each.metadata.name for each in cluster.nodes.values() if is_silent(each) is not None}
-    shown = [with_lost(cluster, row, silent) for row in selection.page(wanted.page)]
+    shown = [with_lost(cluster, row, silent) for row in selected[(wanted.page - 1) * PAGE_SIZE : wanted.page * PAGE_SIZE]]
     counts = dict.fromkeys(STATES, 0)
-    for row in selection.rows:
+    for row in selected:
         counts[state_of(row)] += 1
     known = {"columns": COLUMNS, "groups": GROUPS, "states": STATES}
-    last = max(1, -(-len(selection.rows) // PAGE_SIZE))
+    last = max(1, -(-len(selected) // PAGE_SIZE))
     sections = [
         Section("filters", templates.macro(of, "filters")(query, known)),
-        Section("counts", templates.macro(of, "counts")(len(selection.rows), selection.unnamed, counts, query)),
+        Section("counts", templates.macro(of, "counts")(len(selected), unnamed, counts, query)),
     ]
     if wanted.group:
-        groups = grouped(selection.rows, wanted.group)
+        groups = grouped(selected, wanted.group)
         sections.append(
             Section("groups", templates.macro(of, "grouped")(wanted.group, groups[:MOST_GROUPS], len(groups), query, STATES))
         )
@@ -241,7 +229,7 @@ def jobs_csv(rows: Iterable[JobRow], scope: Scope, query: Mapping[str, str], now
     writer = csv.writer(written)
     columns = [*wanted.columns, "created"]
     writer.writerow(columns)
-    for row in select(rows, wanted, scope, now).rows:
+    for row in select(rows, wanted, scope, now)[0]:
         texts = [str(cell(row, column)) for column in columns]
         writer.writerow([f"'{text}" if text.startswith(FIRST_OF_A_FORMULA) else text for text in texts])
     return written.getvalue()

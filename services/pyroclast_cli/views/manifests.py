@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from pyroclast.api.crds import custom_resource_definitions
 from pyroclast.api.types import CRON_JOBS, HYPER_NODES, JOB_FLOWS, JOB_TEMPLATES, JOBS, POD_GROUPS, QUEUES, ResourceType
 from pyroclast.lifecycle.flow.checks import EntryKnowledge
 from pyroclast.rules import cronjobs, hypernodes, jobflows, jobs, jobtemplates, podgroups, queues
-from pyroclast.rules.lookups import ROOT_QUEUE, QueueView
+from pyroclast.rules.lookups import OpenQueues, QueueView
 from pyroclast.rules.schema_check import schema_faults
 from pyroclast.rules.verdicts import Verdict, applied
 from pyroclast.runtime.time_zones import TimeZones
@@ -29,23 +29,7 @@ class Checked:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Queues:
-    """The queues of the manifests. Any other queue is treated as existing and open."""
-
-    known: Mapping[str, QueueView]
-
-    def get(self, name: str) -> QueueView | None:
-        return self.known.get(name) or QueueView(name, parent="" if name == ROOT_QUEUE else ROOT_QUEUE, state="Open")
-
-    def children(self, name: str) -> Sequence[QueueView]:
-        return [each for _, each in sorted(self.known.items()) if each.parent == name]
-
-    def all(self) -> Sequence[QueueView]:
-        return [each for _, each in sorted(self.known.items())]
-
-
-class _All(_Queues):
+class _All(OpenQueues):
     """The queues of a cluster. Any other queue does not exist."""
 
     def get(self, name: str) -> QueueView | None:
@@ -59,7 +43,7 @@ def check_manifests(documents: Iterable[Document], namespace: str) -> list[Check
     """
     placed = [_placed(document, namespace) for document in documents]
     every = [document for document in placed if _is(document, QUEUES)]
-    known_queues = _Queues({each["metadata"]["name"]: QueueView.of(each) for each in every})
+    known_queues = OpenQueues({each["metadata"]["name"]: QueueView.of(each) for each in every})
     templates = {_key(each): each.get("spec") or {} for each in placed if _is(each, JOB_TEMPLATES)}
     known_templates = EntryKnowledge(lambda namespace, name: templates.get((namespace, name)))
     return [_check(document, known_queues, known_templates) for document in placed]
@@ -75,7 +59,7 @@ def admitted(job: Document, queues: Iterable[Document]) -> tuple[dict[str, Any],
     return dict(whole), [] if verdict.allowed else [verdict.sentence.strip()]
 
 
-def _check(document: Document, known_queues: _Queues, known_templates: EntryKnowledge) -> Checked:
+def _check(document: Document, known_queues: OpenQueues, known_templates: EntryKnowledge) -> Checked:
     namespace, name = _key(document)
     kind = str(document.get("kind", ""))
     label = f"{kind or 'document'} {namespace}/{name}" if namespace else f"{kind or 'document'} {name}"
@@ -96,7 +80,7 @@ def _check(document: Document, known_queues: _Queues, known_templates: EntryKnow
     return Checked(label, (verdict.sentence,) if not verdict.allowed else (), verdict.warnings)
 
 
-def _rules(known_queues: _Queues, known_templates: EntryKnowledge) -> dict[tuple[str, str], Callable[[Document], Verdict]]:
+def _rules(known_queues: OpenQueues, known_templates: EntryKnowledge) -> dict[tuple[str, str], Callable[[Document], Verdict]]:
     def job(document: Document) -> Verdict:
         return jobs.validate_create(applied(document, jobs.default(document)), known_queues)
 
