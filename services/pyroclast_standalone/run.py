@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyroclast.api import keys
+from pyroclast.api.pod_groups_on_pods import group_of
 from pyroclast.api.records import HyperJob, Job, JobFlow, ObjectRecord, Pod, PodGroup
 from pyroclast.api.types import CRON_JOBS, HYPER_JOBS, JOB_FLOWS, JOB_TEMPLATES, JOBS, POD_GROUPS, PODS, Key, ResourceType
 from pyroclast.kube.basics.errors import AlreadyExists, ApiError, ConnectionFailed, KubeError, NotFound
@@ -79,7 +80,8 @@ class View:
     def of_job(self, job: Job) -> Progress:
         """Return the progress of a Job from its PodGroup and its pods."""
         group = self.groups.get(Key(job.metadata.namespace, f"{job.metadata.name}-{job.metadata.uid}"))
-        return following.progress(job, group, self.pods.by_index("job", job.metadata.name))
+        pods = self.pods.by_index("job", job.metadata.name)
+        return following.progress(job, group or next(filter(None, map(group_of, pods)), None), pods)
 
 
 def _progress(record: ObjectRecord, view: View | None) -> Progress:

@@ -15,7 +15,6 @@ from pyroclast.api import keys
 from pyroclast.api.enums import NativeConditionType, PodGroupConditionType, PodGroupPhase, PodPhase
 from pyroclast.api.records import Meta, Pod, PodGroup, PodGroupCondition, PodGroupSpec, PodGroupStatus, Wire, reading
 from pyroclast.api.types import JOBS, POD_GROUPS
-from pyroclast.api.waiting_reasons import reason_of
 
 CONDITIONS: Final[Mapping[str, str]] = {keys.WAITING: NativeConditionType.WAITING, keys.RESERVATION: "pyroclast.dev/Reservation"}
 """The type of the pod's condition that stands for each annotation that the scheduler writes on a PodGroup."""
@@ -58,12 +57,12 @@ def group_of(pod: Pod) -> PodGroup | None:
 def _status(pod: Pod) -> PodGroupStatus:
     if pod.spec.node_name:
         return PodGroupStatus(phase=PodGroupPhase.RUNNING, running=int(pod.status.phase is PodPhase.RUNNING))
-    waits = (each for each in pod.status.conditions if (each.type, each.status) == ("PodScheduled", "False"))
+    waits = (each for each in pod.status.conditions if (each.type, each.status) == (NativeConditionType.QUEUED, "True"))
     conditions = tuple(
         PodGroupCondition(
             type=PodGroupConditionType.UNSCHEDULABLE,
             status="True",
-            reason=reason_of(each.message) or each.reason,
+            reason=each.reason,
             message=each.message,
             last_transition_time=each.last_transition_time,
         )

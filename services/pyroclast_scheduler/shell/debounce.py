@@ -11,9 +11,10 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from pyroclast.api.enums import PodGroupConditionType
 from pyroclast.api.types import JOBS
 from pyroclast.api.waiting_reasons import PendingReason, reason_of
-from pyroclast.lifecycle.gang.groups import Group, GroupStatus
+from pyroclast.lifecycle.gang.groups import Group, GroupCondition, GroupStatus
 from pyroclast.resources.backoff import Backoff
 from pyroclast_scheduler.session.outcome import WaitingTask
 
@@ -64,6 +65,11 @@ def seconds_of_pod(waiting: WaitingTask, group: Group | None) -> float:
 def waiting_reason(status: GroupStatus) -> str:
     """Return the reason of a waiting group in its conditions; empty if there is none."""
     return next(filter(None, (reason_of(each.message) for each in status.conditions)), "")
+
+
+def waiting_condition(status: GroupStatus) -> GroupCondition | None:
+    """Return the condition that says why a group waits; None if it does not wait."""
+    return next((each for each in status.conditions if each.type == PodGroupConditionType.UNSCHEDULABLE), None)
 
 
 @dataclass(slots=True)

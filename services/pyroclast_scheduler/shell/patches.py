@@ -11,8 +11,6 @@ import msgspec
 from pyroclast.api import keys, records
 from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import DisruptionReason, PodGroupPhase
-from pyroclast.api.pod_groups_on_pods import CONDITIONS
-from pyroclast.api.waiting import read_waiting
 from pyroclast.lifecycle.gang.groups import GroupStatus
 from pyroclast_scheduler.model.dimensions import Amounts, amounts_of
 from pyroclast_scheduler.model.values import number
@@ -77,12 +75,9 @@ def _replacing(old: Mapping[str, Any] | None, new: Amounts) -> dict[str, Any]:
     return found | {name: None for name in old or () if name not in found}
 
 
-def said_on_pod(annotation: str, text: str, now: str) -> dict[str, Any]:
-    """Return the condition of a pod that stands for `annotation` of its missing PodGroup; without a `text`, its removal."""
-    if not text:
-        return {"$patch": "delete", "type": CONDITIONS[annotation]}
-    said = read_waiting(text) if annotation == keys.WAITING else None
-    return condition(CONDITIONS[annotation], "True", "Reserved" if said is None else said.code, text, now)
+def said_on_pod(kind: str, reason: str, text: str, now: str) -> dict[str, Any]:
+    """Return a condition of a pod that stands for what its missing PodGroup would say; without a `text`, its removal."""
+    return condition(kind, "True", reason, text, now) if text else {"$patch": "delete", "type": kind}
 
 
 def waiting_patch(waiting: WaitingTask, timestamp: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import structlog
 
 from pyroclast.api import keys, records
 from pyroclast.api.enums import NativeConditionType, PodGroupConditionType, PodGroupPhase
+from pyroclast.api.pod_groups_on_pods import CONDITIONS
 from pyroclast.api.types import POD_GROUPS, PODS, QUEUES
 from pyroclast.api.waiting_reasons import reason_of
 from pyroclast.kube.basics.time_slices import in_turns
@@ -30,7 +31,15 @@ from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.reservations import Reservation, written
 from pyroclast_scheduler.model.tasks import TaskFacts, TaskStatus, was_preempted
 from pyroclast_scheduler.session.outcome import Note, Outcome, WaitingTask
-from pyroclast_scheduler.shell.debounce import HOLD_SECONDS, Debounce, Pruner, seconds_of_pod, seconds_of_reason, waiting_reason
+from pyroclast_scheduler.shell.debounce import (
+    HOLD_SECONDS,
+    Debounce,
+    Pruner,
+    seconds_of_pod,
+    seconds_of_reason,
+    waiting_condition,
+    waiting_reason,
+)
 from pyroclast_scheduler.shell.native_conditions import EvictedGroups, conditions_patch, said_class
 from pyroclast_scheduler.shell.patch_queue import Patch, PatchQueue, Placements
 from pyroclast_scheduler.shell.patches import (
@@ -183,7 +192,10 @@ class Writer:
             if group is None:
                 continue
             if group.is_on_pod:
-                self._cache.groups.believe(key, status)  # the conditions of the pod tell what the session decided
+                self._cache.groups.believe(key, status)
+                if (reason := waiting_reason(status)) != waiting_reason(group.status):  # mostly written with `PodScheduled`
+                    hold = HOLD_SECONDS + seconds_of_reason(waiting_reason(group.status), reason)
+                    self._annotations.wish(key, None, now, hold=hold, mark=reason)
             elif not group.keeps_phase:
                 is_again = status.phase is PodGroupPhase.RUNNING and group.status.phase is not PodGroupPhase.RUNNING
                 self._cache.groups.believe(key, status)
@@ -325,22 +337,34 @@ class Writer:
 
     def _send_annotation(self, key: str, _: None) -> None:
         group = self._cache.groups.written(key)
-        if group is not None and (text := self._waiting(group)) != said_of(group) and (text or not group.is_on_pod):
+        if group is not None and group.is_on_pod and (now := self._cache.groups.current(key)) is not None:
+            is_new = self._waiting(now) != said_of(group) or waiting_reason(now.status) != waiting_reason(group.status)
+            if is_new and (said := self._why_on_pod(now)):
+                self._say_on_pod(now, self._annotations, *said)
+        elif group is not None and (text := self._waiting(group)) != said_of(group):
             self._annotate(keys.WAITING, self._annotations, key, text)
 
     def _annotate(self, annotation: str, lane: Debounce[Any, Any], key: str, text: str) -> None:
         group = self._cache.groups.current(key)
         if group is not None and group.is_on_pod:
-            self._say_on_pod(group, annotation, lane, text)
+            self._say_on_pod(group, lane, said_on_pod(CONDITIONS[annotation], "Reserved", text, format_time(self._now())))
         elif group is not None:
             about = Reference.of(group, POD_GROUPS)
             metadata = {"uid": about.uid, "annotations": {annotation: text or None}}
             self._patches.put(Patch(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, lane, key))
 
-    def _say_on_pod(self, group: Group, annotation: str, lane: Debounce[Any, Any], text: str) -> None:
-        about, said = Reference.of(group, PODS), said_on_pod(annotation, text, format_time(self._now()))
-        body = {"metadata": {"uid": about.uid}, "status": {"conditions": [said]}}
+    def _say_on_pod(self, group: Group, lane: Debounce[Any, Any], *said: dict[str, Any]) -> None:
+        about = Reference.of(group, PODS)
+        body = {"metadata": {"uid": about.uid}, "status": {"conditions": said}}
         self._patches.put(Patch(PODS, about, body, PatchKind.STRATEGIC, lane, group.key))
+
+    def _why_on_pod(self, group: Group) -> list[dict[str, Any]]:
+        """Return the conditions of the pod of `group` that say why it waits; none once it does not wait any more."""
+        why, text, now = waiting_condition(group.status), self._waiting(group), format_time(self._now())
+        if why is None or not text:
+            return []
+        kinds = (NativeConditionType.QUEUED, why.message), (NativeConditionType.WAITING, text)
+        return [said_on_pod(kind, why.reason, message, now) for kind, message in kinds]
 
     def evicted(self, task: TaskFacts, whom: str = "") -> None:
         """Plan the condition of each group that is evicted as a whole with `task`, if its object has such a condition.
@@ -399,9 +423,8 @@ class Writer:
         about = Reference.of(waiting.task.pod, PODS)
         self._recorder.event(about, "Warning", "FailedScheduling", waiting.message)
         patch = waiting_patch(waiting, format_time(self._now()))
-        group = self._cache.groups.current(waiting.task.job)
-        if group is not None and group.is_on_pod and (text := self._waiting(group)):
-            patch["status"]["conditions"].append(said_on_pod(keys.WAITING, text, format_time(self._now())))
+        if (group := self._cache.groups.current(waiting.task.job)) is not None and group.is_on_pod:
+            patch["status"]["conditions"] += self._why_on_pod(group)
         patch["metadata"] = {"uid": uid}  # a new pod may have the same name
         self._patches.put(Patch(PODS, about, patch, PatchKind.STRATEGIC, self._pods, uid, waiting.task.job))
 

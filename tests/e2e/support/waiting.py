@@ -222,12 +222,12 @@ async def _look(client: Client, name: str, output: Path, answers: Answers) -> No
     events, _ = await client.list(EVENTS, name, field_selector=f"involvedObject.uid={uid}")
     events.sort(key=lambda event: event.get("lastTimestamp") or event["metadata"]["creationTimestamp"])
     answers.events = [pending.summary_of(event["message"]) for event in events if event["reason"] == "PodGroupPending"]
+    pods, _ = await client.list(PODS, name, label_selector=f"volcano.sh/job-name={JOB}")
     try:
         group = await client.get(POD_GROUPS, Key(name, f"{JOB}-{uid}"))
-    except NotFound:
-        return
-    answers.group = pending.summary_of(_condition_of(group.get("status", {}), "Unschedulable"))
-    pods, _ = await client.list(PODS, name, label_selector=f"volcano.sh/job-name={JOB}")
+        answers.group = pending.summary_of(_condition_of(group.get("status", {}), "Unschedulable"))
+    except NotFound:  # a Job of one pod may have none: the pod tells what the PodGroup would
+        answers.group = next((pending.summary_of(_condition_of(each["status"], "pyroclast.dev/Queued")) for each in pods), "")
     answers.pods = [pending.summary_of(_condition_of(pod["status"], "PodScheduled")) for pod in pods]
     answers.run = _shown_last(output, name)
 

@@ -27,7 +27,7 @@ async def made(cluster, *tasks, **spec):
 
 def say(cluster, message):
     (pod,) = cluster.pods()
-    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    waits = {"type": "pyroclast.dev/Queued", "status": "True", "reason": "QueueFull", "message": message}
     cluster.server.patch(PODS, key_of(pod), {"status": {"conditions": [waits]}}, PatchKind.MERGE, "status")
 
 
