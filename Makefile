@@ -24,6 +24,8 @@ LONG := client/test_examples client/test_executor client/test_flows client/test_
 SEATED := admission/test_in_process faults/test_faults flows/test_flows jobs/test_first_light \
     jobs/test_lifecycle jobs/test_plain_pods queues/test_preemption queues/test_reservation \
     scheduling/test_waiting
+# what also runs without PodGroups of Jobs of one pod
+ALONE := cli/test_command jobs/test_first_light jobs/test_lifecycle scheduling/test_waiting
 # the runner of the client runs in the pods of users alone
 PROGRAMS := $(subst /,.,$(patsubst services/%.py,%,$(filter-out services/pyroclast_client/%,$(wildcard services/*/__main__.py services/*/*/__main__.py))))
 AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserver.access.identity cryptography.hazmat.backends.openssl.backend uvloop
@@ -34,7 +36,7 @@ DIST ?= dist
 DISTRIBUTIONS := . libs/pyroclast services/pyroclast_cli services/pyroclast_client services/pyroclast_standalone \
     services/snakemake_executor_plugin_pyroclast services/hydra_plugins/pyroclast_launcher
 
-.PHONY: wheels run test test-embedded test-seats setup check lint types walls prose docs control-plane test-real test-real-short up-real real-cluster node-packages test-cluster test-cluster-short soak generate lock clean
+.PHONY: wheels run test test-embedded test-seats test-alone setup check lint types walls prose docs control-plane test-real test-real-short up-real real-cluster node-packages test-cluster test-cluster-short soak generate lock clean
 
 run: setup
 	@$(BIN)/pyroclast run examples/gang.yaml
@@ -48,6 +50,9 @@ test-embedded: setup  # every end-to-end test on the embedded API server, also w
 
 test-seats: setup
 	@$(E2E) -n 3 --place-before-pods $(SEATED:%=tests/e2e/%.py)
+
+test-alone: setup
+	@$(E2E) -n 3 --one-pod-without-group $(ALONE:%=tests/e2e/%.py)
 
 setup: $(STAMP)
 

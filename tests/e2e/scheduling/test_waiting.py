@@ -272,7 +272,7 @@ configurations:
 
 OTHER_PLUGINS: dict[str, Case] = {
     "a namespace without quota": Case(
-        job(task("2")),
+        job(task("1", 2)),  # a Job of one pod may have its pod at once, which the quota would refuse
         "NamespaceQuota: not now: a ResourceQuota of namespace {name} has no room for it, requested: requests.cpu=2, "
         "used: requests.cpu=0, limited: requests.cpu=1",
         before=[quota(**{"requests.cpu": "1"})],
