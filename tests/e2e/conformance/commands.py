@@ -18,7 +18,7 @@ from tests.e2e.conformance.normal import Normaliser
 _AT_ONCE = 3
 _SECONDS = 40
 _DATE = re.compile(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}")
-_AGES = re.compile(r"(?<![\w/.-])\d+(\.\d+)?(ms|s|m|h|d)(?![\w/.-])( {0,3})")
+_AGES = re.compile(r"(?<![\w/.-])\d+(\.\d+)?(ms|s|m|h|d)(?![\w/.-])( {0,3}(?= ))?")
 _VERSION = re.compile(r'((?:resourceVersion"?|Resource Version): +)"?\d+"?')
 _SPACES = re.compile(r" {2,}")
 _LOG = re.compile(r"^[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", re.MULTILINE)

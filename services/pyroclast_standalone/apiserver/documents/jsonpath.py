@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from operator import eq, ge, gt, le, lt, ne
 from typing import Final, TypeAlias
 
 from pyroclast_standalone.apiserver.documents.errors import Json
@@ -24,6 +25,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 _FILTER: Final = re.compile(r"\s*@(?P<path>[^=!<>\s]+)\s*(?:(?P<operator>==|!=|<=|>=|<|>)\s*(?P<value>.+?))?\s*")
+_COMPARISONS: Final = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 class BadPath(ValueError):
@@ -65,20 +67,12 @@ def _filtered(text: str) -> _Step:
     if found["operator"] is None:
         return _where(lambda item: bool(read(item)))
     wanted = _literal(found["value"])
-    compare: Mapping[str, Callable[[Json], bool]] = {
-        "==": lambda value: bool(value == wanted),
-        "!=": lambda value: bool(value != wanted),
-        "<": lambda value: bool(value < wanted),
-        "<=": lambda value: bool(value <= wanted),
-        ">": lambda value: bool(value > wanted),
-        ">=": lambda value: bool(value >= wanted),
-    }
-    matches = compare[found["operator"]]
+    compare = _COMPARISONS[found["operator"]]
     ordered = found["operator"] not in {"==", "!="}
 
     def keeps(item: Json) -> bool:
         values = read(item)
-        return bool(values) and (not ordered or isinstance(values[0], type(wanted))) and matches(values[0])
+        return bool(values) and (not ordered or isinstance(values[0], type(wanted))) and bool(compare(values[0], wanted))
 
     return _where(keeps)
 

@@ -13,20 +13,13 @@ from pyroclast_standalone.apiserver.documents.field_sets import FieldSet
 from pyroclast_standalone.apiserver.documents.schema import Node
 
 _MEMBERS: Final = {"f:", "k:", "v:", "i:"}
-_SYSTEM: Final = (
-    ("f:apiVersion",),
-    ("f:kind",),
-    ("f:metadata", "f:name"),
-    ("f:metadata", "f:namespace"),
-    ("f:metadata", "f:creationTimestamp"),
-    ("f:metadata", "f:selfLink"),
-    ("f:metadata", "f:uid"),
-    ("f:metadata", "f:clusterName"),
-    ("f:metadata", "f:generation"),
-    ("f:metadata", "f:managedFields"),
-    ("f:metadata", "f:resourceVersion"),
+_SYSTEM_METADATA: Final = frozenset(
+    f"f:{name}"
+    for name in (
+        *("name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields"),
+        "resourceVersion",
+    )
 )
-_SYSTEM_METADATA: Final = frozenset(path[1] for path in _SYSTEM if len(path) == 2)
 
 
 class Owner(msgspec.Struct, frozen=True):

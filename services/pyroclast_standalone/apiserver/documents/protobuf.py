@@ -164,7 +164,7 @@ def _object(data: bytes, name: str) -> Object:
 def decode(body: bytes, *, kind: str = "") -> Object:
     """Return the object in a body of type `application/vnd.kubernetes.protobuf`: the magic number and the envelope.
 
-    `kind`: the kind that the route expects. It is used for `DeleteOptions`, which is the same in every group.
+    `kind`: the kind that the route expects, for `DeleteOptions`, which are the same in every group.
     """
     if not body.startswith(_MAGIC):
         raise Undecodable("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")

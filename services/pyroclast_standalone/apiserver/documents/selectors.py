@@ -178,21 +178,11 @@ _NAMESPACE: Final = read_field("metadata.namespace")
 
 
 def _unescape(text: str) -> str:
-    if not any(mark in text for mark in "\\,="):
-        return text
-    result: list[str] = []
-    characters = iter(text)
-    for character in characters:
-        if character == "\\":
-            escaped = next(characters, "")
-            if escaped not in {"\\", ",", "="}:
-                raise MalformedSelector(f"invalid field selector: invalid escape sequence: \\{escaped}")
-            result.append(escaped)
-        elif character in ",=":
-            raise MalformedSelector(f"invalid field selector: unescaped character in value: {ord(character)}")
-        else:
-            result.append(character)
-    return "".join(result)
+    for found in re.finditer(r"\\[\\,=]|(?P<wrong>\\.?|[,=])", text, re.DOTALL):
+        if wrong := found["wrong"]:
+            why = f"invalid escape sequence: {wrong}" if wrong[0] == "\\" else f"unescaped character in value: {ord(wrong)}"
+            raise MalformedSelector(f"invalid field selector: {why}")
+    return re.sub(r"\\(.)", r"\1", text)
 
 
 def _field_term(text: str, part: str) -> tuple[str, str, bool]:

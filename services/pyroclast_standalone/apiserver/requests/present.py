@@ -16,6 +16,14 @@ from pyroclast_standalone.apiserver.storage.registry import Resource
 from pyroclast_standalone.apiserver.storage.store import Stored
 
 
+def found(context: Context, resource: Resource) -> Stored:
+    """Return the object of a request. Raises StatusError: there is none."""
+    stored = resource.collection.items.get(resource.key(context.info.namespace, context.info.name))
+    if stored is None:
+        raise status.not_found(resource.group, resource.plural, context.info.name)
+    return stored
+
+
 def served(resource: Resource, stored: Stored) -> dict[str, Any]:
     """Return a copy of `stored` in the version of `resource`."""
     body = stored.load()

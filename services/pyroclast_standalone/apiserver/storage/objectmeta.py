@@ -58,21 +58,8 @@ def mark_deleting(metadata: dict[str, Any], now: float) -> None:
 
 
 _ORDER: Final = (
-    "name",
-    "generateName",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-    "selfLink",
+    *("name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"),
+    *("deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers", "managedFields", "selfLink"),
 )
 
 

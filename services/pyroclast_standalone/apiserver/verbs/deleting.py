@@ -11,7 +11,7 @@ from pyroclast_standalone.apiserver.admission.chain import Review
 from pyroclast_standalone.apiserver.documents.errors import DocumentError
 from pyroclast_standalone.apiserver.requests import bodies, status
 from pyroclast_standalone.apiserver.requests.context import Answer, Context
-from pyroclast_standalone.apiserver.requests.present import json_answer, list_answer, object_answer
+from pyroclast_standalone.apiserver.requests.present import json_answer, list_answer, object_answer, served
 from pyroclast_standalone.apiserver.storage import objectmeta
 from pyroclast_standalone.apiserver.storage.registry import Resource
 from pyroclast_standalone.apiserver.storage.store import Collection, Store, Stored
@@ -156,9 +156,7 @@ class Deleter:
             current = resource.collection.items.get(key)
             if current is None:
                 raise status.not_found(resource.group, resource.plural, key.rpartition("/")[2])
-            old = current.load()
-            if resource.from_stored is not None:
-                old = resource.from_stored(old)
+            old = served(resource, current)
             check_preconditions(resource, current, options)
             if resource.qualified == "namespaces" and current.name in _PROTECTED:
                 raise status.forbidden("", "namespaces", current.name, "this namespace may not be deleted")
@@ -262,7 +260,7 @@ def _grace(resource: Resource, body: dict[str, Any], options: DeleteOptions, now
             return False, False
         if options.grace is None:
             return False, before > 0
-        wanted = max(options.grace, 1) if options.grace < 0 else options.grace
+        wanted = 1 if options.grace < 0 else options.grace
         if wanted >= before:
             return False, before > 0
         ends = times.seconds_of(metadata["deletionTimestamp"]) - before + wanted
@@ -272,13 +270,10 @@ def _grace(resource: Resource, body: dict[str, Any], options: DeleteOptions, now
     if resource.qualified != "pods":
         return False, False
     spec = body.get("spec") or {}
-    grace = options.grace
-    if grace is None:
-        grace = spec.get("terminationGracePeriodSeconds", _DEFAULT_GRACE)
+    grace = options.grace if options.grace is not None else spec.get("terminationGracePeriodSeconds", _DEFAULT_GRACE)
     if not spec.get("nodeName") or (body.get("status") or {}).get("phase") in {"Failed", "Succeeded"}:
         grace = 0
-    if grace < 0:
-        grace = 1
+    grace = 1 if grace < 0 else grace
     metadata["deletionTimestamp"] = times.rfc3339(now + grace)
     metadata["deletionGracePeriodSeconds"] = grace
     if metadata.get("generation", 0) > 0:

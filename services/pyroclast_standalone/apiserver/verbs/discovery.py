@@ -60,7 +60,9 @@ class Discovery:
         accept = context.headers.get("Accept", "")
         if version := discovery_version(accept) if len(parts) == 1 else "":
             content_type = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
-            found = self._made_once((*parts, version), lambda: _document(self._aggregated(parts[0], version), content_type))
+            found = self._made_once(
+                ("aggregated", *parts, version), lambda: _document(self._aggregated(parts[0], version), content_type)
+            )
         else:
             wanted(accept)
             found = self._made_once(tuple(parts), lambda: _document(self._legacy(parts), "application/json"))

@@ -14,7 +14,7 @@ from pyroclast_standalone.apiserver.documents import selectors
 from pyroclast_standalone.apiserver.documents.errors import DocumentError
 from pyroclast_standalone.apiserver.requests import status
 from pyroclast_standalone.apiserver.requests.context import Answer, Context
-from pyroclast_standalone.apiserver.requests.present import list_answer, object_answer
+from pyroclast_standalone.apiserver.requests.present import found, list_answer, object_answer
 from pyroclast_standalone.apiserver.requests.routes import Query
 from pyroclast_standalone.apiserver.requests.status import of_document
 from pyroclast_standalone.apiserver.storage.registry import Resource
@@ -114,10 +114,7 @@ class Reader:
                 await self._reach(revision_of(text))
             except ValueError as error:
                 raise status.unreasoned(500, str(error)) from None
-        found = resource.collection.items.get(resource.key(context.info.namespace, context.info.name))
-        if found is None:
-            raise status.not_found(resource.group, resource.plural, context.info.name)
-        return object_answer(context, resource, found)
+        return object_answer(context, resource, found(context, resource))
 
     async def list(self, context: Context, resource: Resource) -> Answer:
         """Answer a GET request with a whole list or a page of it."""

@@ -45,45 +45,32 @@ def patcher(
     context: Context, resource: Resource, now: str, subresource: str
 ) -> Callable[[dict[str, Any] | None], dict[str, Any]]:
     """Return a function from the present object to the patched and decoded one. For apply, a missing object is None."""
-    try:
-        match context.content_type:
-            case content_type if content_type == JSON_PATCH:
-                operations, twice = _parsed(context)
-                strange = [f"json patch {problem}" for problem in (*twice, *json_patch.unknown_fields(operations))]
-                return lambda live: _decoded(
-                    context, resource, _applied(lambda: json_patch.apply(live, operations)), live, problems=strange
-                )
-            case content_type if content_type == MERGE:
-                patch, twice = _parsed(context)
-                if patch is None:
-                    raise status.bad_request("Invalid JSON Patch")
-                if not isinstance(patch, dict):
-                    raise status.bad_request(
-                        f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into Go value of type {_MAP}"
-                    )
-                return lambda live: _decoded(context, resource, json_patch.merge(live, patch), live, problems=twice)
-            case content_type if content_type == STRATEGIC and not resource.is_custom:
-                patch, twice = _parsed(context, prefix="")
-                if patch is None:
-                    patch = {}
-                if not isinstance(patch, dict):
-                    raise status.bad_request(f"json: cannot unmarshal {go_kind(patch)} into Go value of type {_MAP}")
-                return lambda live: _decoded(
-                    context,
-                    resource,
-                    _applied(lambda: strategic.merge(live or {}, patch, resource.strategy.schema)),
-                    live,
-                    shown=go_value(patch),
-                    problems=twice,
-                )
-            case content_type if content_type == APPLY:
-                return _apply(context, resource, now, subresource)
-    except DocumentError as error:
-        raise status.of_document(error) from None
-    raise AssertionError(context.content_type)
+    kind = context.content_type
+    if kind == APPLY:
+        return _apply(context, resource, now, subresource)
+    prefix = "" if kind == STRATEGIC else "error decoding patch: "
+    patch, twice = _parsed(context, prefix)
+    if kind == JSON_PATCH:
+        strange = [f"json patch {problem}" for problem in (*twice, *_applied(lambda: json_patch.unknown_fields(patch)))]
+        return lambda live: _decoded(context, resource, _applied(lambda: json_patch.apply(live, patch)), live, problems=strange)
+    if patch is None and kind == MERGE:
+        raise status.bad_request("Invalid JSON Patch")
+    if not isinstance(patch, dict | None):
+        raise status.bad_request(f"{prefix}json: cannot unmarshal {go_kind(patch)} into Go value of type {_MAP}")
+    if kind == MERGE:
+        return lambda live: _decoded(context, resource, json_patch.merge(live, patch), live, problems=twice)
+    given, schema = patch or {}, resource.strategy.schema
+    return lambda live: _decoded(
+        context,
+        resource,
+        _applied(lambda: strategic.merge(live or {}, given, schema)),
+        live,
+        shown=go_value(given),
+        problems=twice,
+    )
 
 
-def _parsed(context: Context, *, prefix: str = "error decoding patch: ") -> tuple[Any, list[str]]:
+def _parsed(context: Context, prefix: str) -> tuple[Any, list[str]]:
     """Return the value in the body, and a sentence for each duplicate field."""
     try:
         return strict.parse_json(context.body, duplicates=context.field_validation != "Ignore")
@@ -127,27 +114,17 @@ def _decoded(
         why = error.message.partition(" cannot be handled as a ")[2].partition(": ")[2] or error.message
         raise refused(why) from None
     try:
-        strategy = resource.strategy
-        untouched = _untouched(document, live or {})
-        unknown = (
-            strategy.decode(result, is_applied=True) if context.content_type == APPLY else strategy.decode(result, untouched)
-        )
+        untouched = [name for name, part in document.items() if part is not None and part is (live or {}).get(name)]
+        unknown = resource.strategy.decode(result, untouched, is_applied=context.content_type == APPLY)
     except Undecodable as error:
         if context.content_type == APPLY:
             raise
         raise refused(error.message) from None
-    if found := [*problems, *unknown]:
-        if context.field_validation == "Strict":
-            raise refused(strict.strict_message(found))
-        if context.field_validation == "Warn":
-            for problem in found:
-                context.warn(problem)
+    found = [*problems, *unknown]
+    if found and context.field_validation == "Strict":
+        raise refused(strict.strict_message(found))
+    bodies.report(context, resource.strategy, found)
     return result
-
-
-def _untouched(document: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
-    """Return the fields that the patch did not change."""
-    return [name for name, part in document.items() if part is not None and part is live.get(name)]
 
 
 def _configuration(body: bytes) -> Any:  # noqa: ANN401 - any JSON

@@ -11,7 +11,7 @@ from pyroclast_standalone.apiserver.kinds.builtins import Builtin
 from pyroclast_standalone.apiserver.kinds.rules import Rules
 from pyroclast_standalone.apiserver.requests import bodies, status
 from pyroclast_standalone.apiserver.requests.context import Answer, Context
-from pyroclast_standalone.apiserver.requests.present import json_answer
+from pyroclast_standalone.apiserver.requests.present import found, json_answer
 from pyroclast_standalone.apiserver.storage.registry import Resource
 from pyroclast_standalone.apiserver.verbs import patching
 from pyroclast_standalone.apiserver.verbs.write import Change, Writer, check_place, check_uid
@@ -30,14 +30,10 @@ class Scales:
 
     async def answer(self, context: Context, resource: Resource, method: str) -> Answer:
         """Handle GET, PUT or PATCH of a scale."""
-        key = resource.key(context.info.namespace, context.info.name)
-        stored = resource.collection.items.get(key)
         if method not in {"GET", "PUT", "PATCH"}:
             raise status.method_not_allowed()
         if method == "GET":
-            if stored is None:
-                raise status.not_found(resource.group, resource.plural, context.info.name)
-            body = stored.load()
+            body = found(context, resource).load()
             path = _paths(resource)[0]
             if resource.is_custom and _at(body, path) is None:
                 raise status.internal(f'the spec replicas field "{path}" does not exist')
@@ -52,14 +48,13 @@ class Scales:
             if context.content_type == patching.APPLY:
                 raise status.unsupported_media_type((patching.JSON_PATCH, patching.MERGE))
             patching.check_options(context)
-            if stored is None:
-                raise status.not_found(resource.group, resource.plural, context.info.name)
+            found(context, resource)
             change = patching.patcher(context, self._scales, times.rfc3339(self._writer.now()), "scale")
 
         _, shown = await self._writer.change(
             context,
             resource,
-            key,
+            resource.key(context.info.namespace, context.info.name),
             lambda live: self._scaled(context, resource, live or {}, change),
             subresource="scale",
             show=lambda body: self._of(resource, body),

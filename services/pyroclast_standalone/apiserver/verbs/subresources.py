@@ -14,9 +14,9 @@ from pyroclast_standalone.apiserver.kinds.builtins import Builtin
 from pyroclast_standalone.apiserver.kinds.rules import Rules
 from pyroclast_standalone.apiserver.requests import bodies, status
 from pyroclast_standalone.apiserver.requests.context import Answer, Context
-from pyroclast_standalone.apiserver.requests.present import json_answer
+from pyroclast_standalone.apiserver.requests.present import found, json_answer
 from pyroclast_standalone.apiserver.storage.registry import Registry, Resource
-from pyroclast_standalone.apiserver.storage.store import Store, Stored
+from pyroclast_standalone.apiserver.storage.store import Store
 from pyroclast_standalone.apiserver.verbs.deleting import Deleter, check_preconditions, options_of
 from pyroclast_standalone.apiserver.verbs.logs import Logs, container_of
 from pyroclast_standalone.apiserver.verbs.reviews import Reviews
@@ -85,7 +85,7 @@ class Subresources:
 
     def _not_streamed(self, context: Context, resource: Resource) -> status.StatusError:
         """Return the reason why no connection to a container is possible: no pod, no node, or no kubelet for it."""
-        pod = _found(context, resource).load()
+        pod = found(context, resource).load()
         if context.info.subresource in {"attach", "exec"}:
             container_of(pod, context.query.text("container"))
         if not pod["spec"].get("nodeName"):
@@ -104,7 +104,7 @@ class Subresources:
         if metadata.get("name", name) != name:
             fault = invalid("metadata.name", metadata["name"], "must match the service account name if specified")
             raise status.invalid(_TOKEN_REQUEST.group, _TOKEN_REQUEST.kind, name, [fault])
-        stored = _found(context, resource)
+        stored = found(context, resource)
         if (uid := metadata.get("uid") or stored.uid) != stored.uid:
             why = f"the UID in the token request ({uid}) does not match the UID of the service account ({stored.uid})"
             raise status.conflict(_TOKEN_REQUEST.group, _TOKEN_REQUEST.kind, name, why)
@@ -158,7 +158,7 @@ class Subresources:
         body["metadata"]["namespace"] = namespace
         if body["metadata"].get("name", "") != name:
             raise status.bad_request("name in URL does not match name in Eviction object")
-        stored = _found(context, resource)
+        stored = found(context, resource)
         options = options_of(body.get("deleteOptions") or {})
         options.dry_run = options.dry_run or context.is_dry_run
         kind = (_EVICTION.group, _EVICTION.version, _EVICTION.kind)
@@ -252,11 +252,3 @@ def _check_duration(spec: Mapping[str, Any]) -> None:
 def _check_namespace(given: str, wanted: str) -> None:
     if given != wanted:
         raise status.bad_request("the namespace of the provided object does not match the namespace sent on the request")
-
-
-def _found(context: Context, resource: Resource) -> Stored:
-    """Return the object of a request."""
-    stored = resource.collection.items.get(resource.key(context.info.namespace, context.info.name))
-    if stored is None:
-        raise status.not_found(resource.group, resource.plural, context.info.name)
-    return stored

@@ -21,6 +21,7 @@ from pyroclast_standalone.apiserver.documents import managed_fields
 from pyroclast_standalone.apiserver.documents.structural import Verdict
 from pyroclast_standalone.apiserver.requests import bodies, status
 from pyroclast_standalone.apiserver.requests.context import Context
+from pyroclast_standalone.apiserver.requests.present import found, served
 from pyroclast_standalone.apiserver.storage import objectmeta
 from pyroclast_standalone.apiserver.storage.registry import Resource
 from pyroclast_standalone.apiserver.storage.store import Store, Stored
@@ -156,8 +157,8 @@ class Writer:
         key = resource.key(context.info.namespace, context.info.name)
         is_apply = context.content_type == patching.APPLY
         creates = is_apply and not subresource and key not in resource.collection.items
-        if not creates and key not in resource.collection.items:
-            raise status.not_found(resource.group, resource.plural, context.info.name)
+        if not creates:
+            found(context, resource)
         change = patching.patcher(context, resource, times.rfc3339(self.now()), subresource)
         if creates:
             document = change(None)
@@ -184,58 +185,34 @@ class Writer:
         show: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> Outcome:
         """Change the object under `key`. After a conflict with another write, the change is tried again up to `retries` times."""
+        options, dry_run, kind = context.write_options("UpdateOptions"), context.is_dry_run, _SCALE if show else None
         for _ in range(retries + 1):
-            outcome = await self._change_once(
-                context, resource, key, change, subresource=subresource, is_tracked=is_tracked, is_put=is_put, show=show
-            )
-            if outcome is not None:
-                return outcome
+            current = resource.collection.items.get(key)
+            if current is None:
+                raise status.not_found(resource.group, resource.plural, context.info.name)
+            old = served(resource, current)
+            new = change(old)
+            metadata = _metadata_of(new)
+            version = self._check_identity(context, resource, metadata, old["metadata"], is_put=is_put)
+            objectmeta.keep_system_fields(metadata, old["metadata"])
+            if not is_tracked:
+                self.track(context, resource, new, old, now=self.now(), subresource=subresource)
+            place = current.namespace, current.name
+            review = Review("UPDATE", resource, subresource, *place, new, old, context, dry_run, options, kind, show)
+            await self.admission.mutate(review)
+            new = _mutated(review)
+            if version != old["metadata"]["resourceVersion"]:
+                break
+            new["metadata"]["resourceVersion"] = version
+            resource.strategy.prepare_update(new, old, subresource=subresource)
+            self._accept(context, resource, new, resource.strategy.validate_update(new, old, subresource=subresource))
+            for text in resource.strategy.warnings(new, old):
+                context.warn(text)
+            await self.admission.validate(review)
+            if resource.collection.items.get(key) is current:
+                self.admission.guard(review)
+                return 200, self._replace(resource, current, new, old, dry_run=dry_run)
         raise _modified(resource, key)
-
-    async def _change_once(
-        self,
-        context: Context,
-        resource: Resource,
-        key: str,
-        change: Change,
-        *,
-        subresource: str,
-        is_tracked: bool,
-        is_put: bool,
-        show: Callable[[dict[str, Any]], dict[str, Any]] | None,
-    ) -> Outcome | None:
-        """Try the change once. None when another write was earlier."""
-        current = resource.collection.items.get(key)
-        if current is None:
-            raise status.not_found(resource.group, resource.plural, context.info.name)
-        old = current.load()
-        if resource.from_stored is not None:
-            old = resource.from_stored(old)
-        new = change(old)
-        metadata = _metadata_of(new)
-        version = self._check_identity(context, resource, metadata, old["metadata"], is_put=is_put)
-        objectmeta.keep_system_fields(metadata, old["metadata"])
-        if not is_tracked:
-            self.track(context, resource, new, old, now=self.now(), subresource=subresource)
-        options = context.write_options("UpdateOptions")
-        namespace, name, kind = current.namespace, current.name, _SCALE if show else None
-        dry_run = context.is_dry_run
-        review = Review("UPDATE", resource, subresource, namespace, name, new, old, context, dry_run, options, kind, show)
-        await self.admission.mutate(review)
-        new = _mutated(review)
-        if version != old["metadata"]["resourceVersion"]:
-            raise _modified(resource, key)
-        new["metadata"]["resourceVersion"] = version
-        resource.strategy.prepare_update(new, old, subresource=subresource)
-        verdict = resource.strategy.validate_update(new, old, subresource=subresource)
-        self._accept(context, resource, new, verdict)
-        for text in resource.strategy.warnings(new, old):
-            context.warn(text)
-        await self.admission.validate(review)
-        if resource.collection.items.get(key) is not current:
-            return None
-        self.admission.guard(review)
-        return 200, self._replace(resource, current, new, old, dry_run=review.dry_run)
 
     def _check_identity(
         self, context: Context, resource: Resource, metadata: dict[str, Any], old: dict[str, Any], *, is_put: bool
