@@ -420,7 +420,7 @@ def test_comparison_of_a_value_with_a_constant_becomes_a_condition_on_its_output
     entry = entries_of(choosing)["alarm"]
     one, other = (f'targets["{name}"].outputs.value {want}' for name in ("report", "report-2"))
     assert entry["if"]["expression"] == f"({one}) && ({other})"
-    assert expressions.check(entry["if"]["expression"], in_loop=False) == ""
+    assert expressions.check(entry["if"]["expression"], expressions.CONDITION) == ""
 
 
 @pytest.mark.parametrize("other", [None, [1], float("nan"), {}], ids=str)
