@@ -5,6 +5,7 @@ import itertools
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import orjson
@@ -106,6 +107,19 @@ async def test_container_whose_start_takes_long_on_a_busy_machine_is_not_lost(cl
     pod = await cluster.run_pod("p", "echo up")
     assert (await cluster.until_phase("p", "Succeeded", "Failed"))["status"]["phase"] == "Succeeded"
     assert printed(tmp_path, pod) == ["up"]
+
+
+async def test_container_that_ends_while_its_start_is_observed_keeps_its_exit_code(cluster, tmp_path, monkeypatch):
+    def late(pid):
+        while is_shim(pid):  # the machine has no time for this process until the other has ended
+            time.sleep(0.01)
+        return False
+
+    monkeypatch.setattr(runtime, "is_shim", late)
+    await started(cluster, tmp_path)
+    await cluster.run_pod("p", "sleep 0.3; exit 3")
+    pod = await cluster.until_phase("p", "Succeeded", "Failed")
+    assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
 
 
 async def test_background_processes_are_killed_when_the_container_ends(cluster, tmp_path):

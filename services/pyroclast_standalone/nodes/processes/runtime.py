@@ -384,13 +384,15 @@ class ProcessRuntime:
         execution = known.executions.get((name, attempt)) if known is not None else None
         if execution is None:
             return
-        running, outcome = self._layout.running(uid, name, attempt), self._layout.outcome(uid, name, attempt)
+        running = self._layout.running(uid, name, attempt)
+        is_alive = running is not None and is_shim(running.shim)  # before the outcome, which a shim writes before it ends
+        outcome = self._layout.outcome(uid, name, attempt)
         if running is not None:
             execution.started_at = running.started_at
         if outcome is not None:
             execution.ends_at, execution.exit_code, execution.reason = outcome.ended_at, outcome.code, outcome.reason
             execution.message = self._message(known.pod, uid, name, attempt, outcome.code) if known is not None else ""
-        elif running is None or not is_shim(running.shim):
+        elif not is_alive:
             log.warning("container.lost", pod=str(key), container=name)
             execution.started_at = execution.started_at or self._now()
             execution.ends_at, execution.exit_code = self._now(), _LOST_STATUS
