@@ -20,8 +20,8 @@ LONG := client/test_examples client/test_executor client/test_flows client/test_
     faults/test_restore install/test_distributions install/test_images jobs/test_frameworks jobs/test_huge_objects \
     newcomers/test_examples newcomers/test_half_hour newcomers/test_tutorials queues/test_budgets queues/test_past_usage \
     queues/test_reservation_promise scheduling/test_reader_codes
-# what also runs with gangs placed before their pods exist
-SEATED := admission/test_in_process faults/test_faults flows/test_flows jobs/test_first_light \
+# what also runs with pods that are bound, as Volcano does
+BOUND := admission/test_in_process faults/test_faults flows/test_flows jobs/test_first_light \
     jobs/test_lifecycle jobs/test_plain_pods queues/test_preemption queues/test_reservation \
     scheduling/test_waiting
 # what also runs without PodGroups of Jobs of one pod
@@ -36,7 +36,7 @@ DIST ?= dist
 DISTRIBUTIONS := . libs/pyroclast services/pyroclast_cli services/pyroclast_client services/pyroclast_standalone \
     services/snakemake_executor_plugin_pyroclast services/hydra_plugins/pyroclast_launcher
 
-.PHONY: wheels run test test-embedded test-seats test-alone setup check lint types walls prose docs control-plane test-real test-real-short up-real real-cluster node-packages test-cluster test-cluster-short soak generate lock clean
+.PHONY: wheels run test test-embedded test-bound test-alone setup check lint types walls prose docs control-plane test-real test-real-short up-real real-cluster node-packages test-cluster test-cluster-short soak generate lock clean
 
 run: setup
 	@$(BIN)/pyroclast run examples/gang.yaml
@@ -48,8 +48,8 @@ test: setup
 test-embedded: setup  # every end-to-end test on the embedded API server, also where there is Go
 	@$(WHOLE_E2E) -n 3
 
-test-seats: setup
-	@$(E2E) -n 3 --place-before-pods $(SEATED:%=tests/e2e/%.py)
+test-bound: setup
+	@$(E2E) -n 3 --bind-pods $(BOUND:%=tests/e2e/%.py)
 
 test-alone: setup
 	@$(E2E) -n 3 --one-pod-without-group $(ALONE:%=tests/e2e/%.py)

@@ -27,7 +27,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what the end-to-end tests run on: the embedded API server, or kube-apiserver and etcd built from source",
     )
     parser.addoption(
-        "--place-before-pods", action="store_true", help="have the end-to-end tests place gangs before their pods exist"
+        "--bind-pods",
+        action="store_true",
+        help="have the end-to-end tests bind each pod, as Volcano does, and place no gang before",
     )
     parser.addoption(
         "--one-pod-without-group", action="store_true", help="have the end-to-end tests run Jobs of one pod without PodGroups"

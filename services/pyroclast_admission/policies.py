@@ -59,7 +59,9 @@ def files() -> dict[str, str]:
         "charts/pyroclast/templates/policies.yaml": "\n".join(
             [NOTE, _switched("vap_enable", checks), _switched("map_enable", defaults), ""]
         ),
-        "charts/pyroclast/templates/seats-policy.yaml": "\n".join([NOTE, _switched("place_before_pods", seats), ""]),
+        "charts/pyroclast/templates/seats-policy.yaml": "\n".join(
+            [NOTE, _if('include "pyroclast.placesBeforePods" .', seats), ""]
+        ),
         "charts/pyroclast/templates/commands-policy.yaml": "\n".join([NOTE, _if(WITH_POLICIES, commands), ""]),
         "charts/pyroclast/templates/described-groups-policy.yaml": "\n".join([NOTE, _if(WITH_POLICIES, described), ""]),
         "charts/pyroclast/templates/namespace-scheduler-policy.yaml": "\n".join(

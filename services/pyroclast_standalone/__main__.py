@@ -315,7 +315,10 @@ def _flags_of_up(up: argparse.ArgumentParser) -> None:
         "--audit-log", type=Path, metavar="FILE", help="file for a JSON line about each request to the embedded API server"
     )
     up.add_argument(
-        "--place-before-pods", action="store_true", help="place simple gangs before their pods exist: one write for each pod"
+        "--place-before-pods",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="place simple gangs before their pods exist, with one write for each pod; without, bind each pod as Volcano does",
     )
     up.add_argument(
         "--one-pod-without-group", action="store_true", help="create no PodGroup for a Job of one pod: at most four writes for it"

@@ -55,7 +55,7 @@ class Options:
     node_mode: str = "simulated"
     node_prefix: str = "node-"
     audit_log: Path | None = None
-    place_before_pods: bool = False
+    place_before_pods: bool = True
     node_resources: tuple[str, ...] = ()
     publish_native_groups: bool = False
     machine: bool = False

@@ -1,7 +1,7 @@
 """How many pods per second the whole system starts, as a share of what a client without any logic reaches in the same run.
 
     python -m tests.bench.throughput [--control-plane real|embedded] [--nodes 500] [--jobs 10] [--pods 100] [--rounds 1]
-        [--place-before-pods] [--one-pod-without-group] [--silent-nodes]
+        [--bind-pods] [--one-pod-without-group] [--silent-nodes]
 
 The client without logic creates the pods and binds them, nothing else. All services run on the same machine in both parts. In
 each further round as many Jobs come once those before are deleted. With `--silent-nodes` nobody plays the kubelets, which write
@@ -43,9 +43,8 @@ REST_SECONDS = 90.0
 
 def main() -> None:
     options = _options()
-    FLAGS.extend(
-        f"--{each.replace('_', '-')}" for each in ("place_before_pods", "one_pod_without_group") if getattr(options, each)
-    )
+    FLAGS.extend(["--no-place-before-pods"] if options.bind_pods else [])
+    FLAGS.extend(["--one-pod-without-group"] if options.one_pod_without_group else [])
     with (
         tempfile.TemporaryDirectory() as folder,
         running(options.control_plane, Path(folder), nodes=options.nodes) as cluster,
@@ -61,7 +60,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=10)
     parser.add_argument("--pods", type=int, default=100, help="of each Job")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--place-before-pods", action="store_true", help="gangs are placed before their pods exist")
+    parser.add_argument("--bind-pods", action="store_true", help="each pod is bound, as Volcano does")
     parser.add_argument("--one-pod-without-group", action="store_true", help="Jobs of one pod get no PodGroup")
     parser.add_argument("--silent-nodes", action="store_true", help="nobody writes that pods run")
     return parser.parse_args()

@@ -22,7 +22,8 @@ AUDIT = pytest.StashKey[Audit]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    FLAGS.extend(each for each in ("--place-before-pods", "--one-pod-without-group") if config.getoption(each))
+    FLAGS.extend(["--no-place-before-pods"] if config.getoption("--bind-pods") else [])
+    FLAGS.extend(["--one-pod-without-group"] if config.getoption("--one-pod-without-group") else [])
 
 
 @pytest.fixture(scope="session")

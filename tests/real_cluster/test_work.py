@@ -132,14 +132,30 @@ def test_a_configuration_change_lets_an_important_job_preempt_and_its_victims_ge
     release.upgrade()
 
 
-def test_a_gang_that_is_placed_before_its_pods_completes(installed: Cluster, release: Release) -> None:
-    release.upgrade("custom.place_before_pods=true")
-    installed.apply([gang("seated", pods=6, cpu="100m", command="sleep 2")])
-    wait_for_phase(installed, "seated", "Completed")
-    events = installed.get("events", "--field-selector=involvedObject.kind=Pod,reason=Scheduled")
-    assert not [each for each in events if each["involvedObject"]["name"].startswith("seated-")], "nobody bound its pods"
-    installed.kubectl("delete", "vcjob", "seated")
-    release.upgrade()
+def test_gangs_placed_before_their_pods_complete_without_a_retry_beside_another_scheduler_on_the_same_nodes(
+    installed: Cluster,
+) -> None:
+    for number in range(4):
+        share = min(_free_cpu(installed).values()) // 4
+        body = gang(f"seated-{number}", pods=7, cpu=f"{share}m", command="sleep 2")
+        spec = body["spec"]["tasks"][0]["template"]["spec"]
+        others = [
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": f"other-{number}-{index}", "labels": {"app": "other"}},
+                "spec": {**spec, "schedulerName": "default-scheduler"},
+            }
+            for index in range(7)
+        ]
+        installed.apply([*others[:3], body, *others[3:]])
+        wait_for_phase(installed, f"seated-{number}", "Completed", 180)
+        status = installed.get("vcjob", f"seated-{number}")[0]["status"]
+        assert status.get("retryCount", 0) == 0, status
+        rejections = [each["message"] for each in installed.get("events", "--field-selector=reason=PodRejected")]
+        print(f"round {number}: rejected so far: {rejections}")
+        installed.kubectl("delete", "pods", "--selector=app=other", "--wait=true")
+        installed.kubectl("delete", "vcjob", f"seated-{number}")
 
 
 def test_a_gang_fits_exactly_beside_daemons_static_pods_and_the_default_scheduler(installed: Cluster) -> None:

@@ -52,6 +52,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $text }}
 {{- end }}
 
+{{/* "true" where gangs are placed before their pods exist, which needs one scheduler that knows all nodes. */}}
+{{- define "pyroclast.placesBeforePods" -}}
+{{- $custom := .Values.custom }}
+{{- $wanted := toString $custom.place_before_pods }}
+{{- $knowsAll := and (eq (int $custom.scheduler_members) 1) (eq (default "none" $custom.scheduler_sharding_mode) "none") }}
+{{- if or (eq $wanted "true") (and (eq $wanted "auto") $knowsAll) }}true{{ end }}
+{{- end }}
+
 {{/* Flags that every program takes, as a list in YAML, from (root, key). */}}
 {{- define "pyroclast.commonArgs" -}}
 {{- $custom := (index . 0).Values.custom }}

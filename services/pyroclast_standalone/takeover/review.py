@@ -223,8 +223,11 @@ def _capability(queue: str, amounts: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def chart_values(findings: Iterable[Finding]) -> dict[str, Any]:
-    """Return the values for Pyroclast's chart that follow from the findings, nested as in a file of values."""
-    values: dict[str, Any] = {}
+    """Return the values for Pyroclast's chart that follow from the findings, nested as in a file of values.
+
+    Pods are bound after they exist, as clients of Volcano expect it.
+    """
+    values: dict[str, Any] = {"custom": {"place_before_pods": False}}
     for name, content in (finding.value for finding in findings if finding.value is not None):
         section, _, key = name.partition(".")
         found = values.setdefault(section, {})

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.jobs.test_first_light import job
 from tests.e2e.support.binds import HOOK, Binds, watched_binds
-from tests.e2e.support.cluster import Cluster, places_before_pods, running, wait_until
+from tests.e2e.support.cluster import Cluster, running, wait_until
 from tests.e2e.support.late_watches import late_watches
 from tests.e2e.support.ledger import Ledger
 from tests.e2e.support.reserving import events as told
@@ -28,9 +28,8 @@ MAKING = {"nodes.pyroclast.dev/start-delay": "60s"}
 @pytest.fixture(scope="module")
 def own(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A control plane of these tests' own, whose nodes they fill and delete."""
-    if places_before_pods():
-        pytest.skip("with --place-before-pods there are no binds to refuse and to hold up: test_seats is about that")
-    with running(control_plane, tmp_path_factory.mktemp("gangs") / control_plane, nodes=NODES) as cluster:
+    folder = tmp_path_factory.mktemp("gangs") / control_plane
+    with running(control_plane, folder, nodes=NODES, flags=("--no-place-before-pods",)) as cluster:
         create(cluster, gang("first", 1000, size=1))
         runs(cluster, "first", size=1)
         cleared(cluster)  # takes the garbage collector of kube-controller-manager up to 40 s when it has just learnt of the kinds

@@ -24,7 +24,7 @@ SEEN = ("publishing", "placing", "creating", "observing")
 @pytest.fixture(scope="module")
 def own(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A control plane with the switch on, whatever the other tests have."""
-    with running(control_plane, tmp_path_factory.mktemp("seats"), nodes=NODES, place_before_pods=True) as cluster:
+    with running(control_plane, tmp_path_factory.mktemp("seats"), nodes=NODES, flags=("--place-before-pods",)) as cluster:
         yield cluster
 
 

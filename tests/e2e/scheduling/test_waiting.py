@@ -336,7 +336,7 @@ def make_nodes(cluster: Cluster, state: str, ready: str) -> None:
 @pytest.mark.parametrize("title", CASES)
 def test_waiting_cause_is_the_same_in_every_place_that_reports_it(by_default: Asked, title: str) -> None:
     if places_before_pods() and title == REFUSED_BINDS:
-        pytest.skip("with --place-before-pods there is no bind to refuse")
+        pytest.skip("without --bind-pods there is no bind to refuse")
     assert by_default[title].differing(CASES[title]) == {}
 
 

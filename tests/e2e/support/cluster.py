@@ -48,7 +48,7 @@ class KubectlError(AssertionError):
 
 def places_before_pods() -> bool:
     """Whether gangs are placed before their pods exist in this run of the tests."""
-    return "--place-before-pods" in FLAGS
+    return "--no-place-before-pods" not in FLAGS
 
 
 def kubectl_is_there() -> bool:
@@ -275,19 +275,16 @@ def running(
     scheduler: str = "",
     flavour: Flavour = PLAIN,
     kube_scheduler: bool = False,
-    place_before_pods: bool = False,
     flags: tuple[str, ...] = (),
 ) -> Iterator[Cluster]:
     """A control plane, "embedded" or "real", with all services and simulated nodes; all its files are in `folder`.
 
     `mode` and `prefix` are those of the nodes; `scheduler` is the text of the scheduler's configuration; empty takes the default.
     `flavour` is that of a real one; `kube_scheduler`: Kubernetes' own runs beside ours there.
-    `place_before_pods`: the switch is on, also where it is not in this run of the tests. `flags`: further ones of `pyroclast up`.
+    `flags`: further ones of `pyroclast up`, which come after those of this run of the tests.
     """
     data = ["--data-dir", str(folder / "data"), "--nodes", str(nodes), "--node-mode", mode, "--node-prefix", prefix, *FLAGS]
     data += flags
-    if place_before_pods and not places_before_pods():
-        data.append("--place-before-pods")
     if scheduler:
         (folder / "data").mkdir(parents=True)
         (folder / "data" / "scheduler.conf").write_text(scheduler)

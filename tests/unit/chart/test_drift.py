@@ -47,9 +47,11 @@ OF_A_POD = {
     "webhook_url", "leader_elect_resource_namespace", "scheduler_conf", "database_url",
     "lease_namespace", "recorder_url", "recorder_token_file", "scheduler_url", "scheduler_token_file", "leader_elect_wait_for",
     "leader_elect_wait_for_app",
-    "in_process_webhooks", "shutdown_delay_duration", "runbooks",
+    "in_process_webhooks", "shutdown_delay_duration", "runbooks", "place_before_pods",
 }  # fmt: skip
-"""Settings that are another in a pod: it has files, a namespace and an account, is probed, and its log is read by machines."""
+"""Settings that are another in a pod: it has files, a namespace and an account, is probed, and its log is read by machines.
+
+The programs alone place no gang before its pods, as the policy that protects placements comes with the chart."""
 
 
 def flags_of(documents, program):

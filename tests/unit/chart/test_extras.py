@@ -207,7 +207,8 @@ def test_account_policy_is_bound_to_its_service_account_and_covers_what_it_match
     of_resources = [re.fullmatch(r"request.resource.resource [!=]= '(\w+)'", each)[1] for each in judged]
     assert set(of_resources) <= {each.partition("/")[0] for each in looked_at}
     assert re.findall(r"request.resource.resource [!=]= '(\w+)'", broken) == of_resources, "the policy matches what it refuses"
-    assert not of_kind(rendered(helm, "custom.account_policies_enable=false"), "ValidatingAdmissionPolicy")
+    without = rendered(helm, "custom.account_policies_enable=false")
+    assert set(of_kind(without, "ValidatingAdmissionPolicy")) == {"pyroclast-seats"}, "it restricts users"
 
 
 def test_account_policy_allows_the_lease_named_in_the_program_arguments(helm):

@@ -49,7 +49,7 @@ def understands(version, document):
 
 
 # which together have every template
-@pytest.mark.parametrize("name", ["defaults", "everything", "namespaces choose a scheduler", "gangs before their pods"])
+@pytest.mark.parametrize("name", ["defaults", "everything", "namespaces choose a scheduler", "bound pods"])
 def test_helm_lint_passes_in_strict_mode(helm, tmp_path, name):
     path = tmp_path / "values.yaml"
     path.write_text(yaml.safe_dump(SETS[name]))

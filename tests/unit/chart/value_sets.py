@@ -63,7 +63,7 @@ SETS: dict[str, dict[str, Any]] = {
     },
     "the defaults of Volcano": yaml.safe_load((HERE / "volcano-values.yaml").read_text()),
     "unknown plugins skipped": {"custom": {"scheduler_skip_unknown_plugins": True}},
-    "gangs before their pods": {"custom": {"place_before_pods": True}},
+    "bound pods": {"custom": {"place_before_pods": False}},
     "Jobs of one pod without PodGroups": {"custom": {"one_pod_without_group": True}},
     "several schedulers": {"custom": {"scheduler_members": 2, "scheduler_log_level": 5}},
     "as skaffold develops": {

@@ -97,6 +97,7 @@ LIMITS = [
     (r"custom\..*_log_level", {"enum": ["", "debug", "info", "warning", "error", *range(11)]}),
     (r"custom\.hypernode_controller_mode", {"enum": ["controller-manager", "standalone", "disabled"]}),
     (r"custom\.scheduler_sharding_mode", {"enum": ["", "none", "hard", "soft", None]}),
+    (r"custom\.place_before_pods", {"enum": [True, False, "auto"]}),
     (r"custom\.board_login", {"enum": ["token", "proxy"]}),
     (r"custom\.topology_spread", {"enum": ["", "ScheduleAnyway", "DoNotSchedule"]}),
     (r"custom\.recorder_keep_.*", {"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$"}),
