@@ -7,35 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from pyroclast.api import keys
-from pyroclast.api.records import (
-    BatchJob,
-    Command,
-    ConfigMap,
-    Job,
-    Namespace,
-    NodeHealth,
-    PersistentVolumeClaim,
-    Pod,
-    PodGroup,
-    PriorityClass,
-    Queue,
-    Record,
-)
-from pyroclast.api.types import (
-    BATCH_JOBS,
-    COMMANDS,
-    CONFIG_MAPS,
-    JOBS,
-    NAMESPACES,
-    NODES,
-    PERSISTENT_VOLUME_CLAIMS,
-    POD_GROUPS,
-    PODS,
-    PRIORITY_CLASSES,
-    QUEUES,
-    Key,
-)
+from pyroclast.api import keys, records, types
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.scheduler_leases import SchedulerLeases
 from pyroclast.kube.watch.informer import Informer
@@ -83,23 +55,29 @@ class Caches:
         by |= {AWAITED: after.awaited, LABEL: _labels_of}
         of_job = {GROUP: _owner_of, ORPHAN: _group_of_orphan, NODE: node_of}
         of_group = {QUEUE: _queue_of, ORPHAN: _job_of_orphan}
-        self.jobs = Recent(Informer(client, JOBS, Job, indexers=by), clock)
-        self.pods = Recent(Informer(client, PODS, Pod, label_selector=keys.JOB_NAME, indexers=of_job), clock, _owner_of)
+        self.jobs = Recent(Informer(client, types.JOBS, records.Job, indexers=by), clock)
+        self.pods = Recent(
+            Informer(client, types.PODS, records.Pod, label_selector=keys.JOB_NAME, indexers=of_job), clock, _owner_of
+        )
         one = f"spec.schedulerName={schedulers[0]}" if len(schedulers) == 1 else ""  # a field selector cannot match several names
         without_job, by_owner = f"!{keys.JOB_NAME}", {OWNER: controller_of}
-        self.plain_pods: Informer[Pod] = Informer(
-            client, PODS, Pod, label_selector=without_job, field_selector=one, indexers=by_owner
+        self.plain_pods: Informer[records.Pod] = Informer(
+            client, types.PODS, records.Pod, label_selector=without_job, field_selector=one, indexers=by_owner
         )
-        self.groups = Recent(Informer(client, POD_GROUPS, PodGroup, indexers=of_group), clock)
-        self.queues = Recent(Informer(client, QUEUES, Queue), clock)
-        self.commands: Informer[Command] = Informer(client, COMMANDS, Command, indexers={TARGET: _target_of})
-        self.claims = Recent(Informer(client, PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim), clock)
-        self.priorities: Informer[PriorityClass] = Informer(client, PRIORITY_CLASSES, PriorityClass)
-        self.namespaces: Informer[Namespace] = Informer(client, NAMESPACES, Namespace)
+        self.groups = Recent(Informer(client, types.POD_GROUPS, records.PodGroup, indexers=of_group), clock)
+        self.queues = Recent(Informer(client, types.QUEUES, records.Queue), clock)
+        self.commands: Informer[records.Command] = Informer(
+            client, types.COMMANDS, records.Command, indexers={TARGET: _target_of}
+        )
+        self.claims = Recent(Informer(client, types.PERSISTENT_VOLUME_CLAIMS, records.PersistentVolumeClaim), clock)
+        self.priorities: Informer[records.PriorityClass] = Informer(client, types.PRIORITY_CLASSES, records.PriorityClass)
+        self.namespaces: Informer[records.Namespace] = Informer(client, types.NAMESPACES, records.Namespace)
         """Watched only if a controller requests it with `watch`."""
-        self.nodes: Informer[NodeHealth] = Informer(client, NODES, NodeHealth)
+        self.nodes: Informer[records.NodeHealth] = Informer(client, types.NODES, records.NodeHealth)
         """Watched only if a controller requests it with `watch`."""
-        self.batch_jobs: Informer[BatchJob] = Informer(client, BATCH_JOBS, BatchJob, indexers={LABEL: _labels_of})
+        self.batch_jobs: Informer[records.BatchJob] = Informer(
+            client, types.BATCH_JOBS, records.BatchJob, indexers={LABEL: _labels_of}
+        )
         """Watched only if a controller requests it with `watch`, or a Job waits for a native Job."""
         self.departed: dict[str, str] = {}
         """The last phases of deleted Jobs for which others wait, by UID."""
@@ -130,9 +108,11 @@ class Caches:
             informers.append(informer)
 
 
-def one_config_map(client: Client, key: Key) -> Informer[ConfigMap]:
+def one_config_map(client: Client, key: types.Key) -> Informer[records.ConfigMap]:
     """Return an informer of the ConfigMap of that key alone."""
-    return Informer(client, CONFIG_MAPS, ConfigMap, namespace=key.namespace, field_selector=f"metadata.name={key.name}")
+    return Informer(
+        client, types.CONFIG_MAPS, records.ConfigMap, namespace=key.namespace, field_selector=f"metadata.name={key.name}"
+    )
 
 
 def label_key(namespace: str, labels: Mapping[str, str]) -> str:
@@ -141,51 +121,51 @@ def label_key(namespace: str, labels: Mapping[str, str]) -> str:
     return f"{namespace}/{key}={labels[key]}" if key else namespace
 
 
-def _labels_of(record: Record) -> Iterable[str]:
+def _labels_of(record: records.Record) -> Iterable[str]:
     meta = record.metadata
     return (meta.namespace, *(f"{meta.namespace}/{key}={value}" for key, value in meta.labels.items()))
 
 
-def _queue_of(record: Job | PodGroup) -> Iterable[str]:
+def _queue_of(record: records.Job | records.PodGroup) -> Iterable[str]:
     return (record.spec.queue,)
 
 
-def _hyper_job_of(job: Job) -> Iterable[str]:
+def _hyper_job_of(job: records.Job) -> Iterable[str]:
     uid = job.metadata.labels.get(keys.HYPER_JOB_UID)
     return (uid,) if uid else ()
 
 
-def _claims_of_job(job: Job) -> Iterable[str]:
+def _claims_of_job(job: records.Job) -> Iterable[str]:
     names = {volume.volume_claim_name for volume in job.spec.volumes if volume.volume_claim_name}
     return [f"{job.metadata.namespace}/{name}" for name in names]
 
 
-def controller_of(record: Record) -> Iterable[str]:
+def controller_of(record: records.Record) -> Iterable[str]:
     """Return the UID of the object's controller, as a tuple that is empty without a controller."""
     controller = record.metadata.controller
     return (controller.uid,) if controller else ()
 
 
-def _target_of(command: Command) -> Iterable[str]:
+def _target_of(command: records.Command) -> Iterable[str]:
     return (command.target.name,) if command.target else ()
 
 
-def _owner_of(pod: Pod) -> Iterable[str]:
+def _owner_of(pod: records.Pod) -> Iterable[str]:
     uid = members.owner_uid(pod)
     return (uid,) if uid else ()
 
 
-def node_of(pod: Pod) -> Iterable[str]:
+def node_of(pod: records.Pod) -> Iterable[str]:
     """Return the node of the pod, as a tuple that is empty without a node."""
     return (pod.spec.node_name,) if pod.spec.node_name else ()
 
 
-def _job_of_orphan(group: PodGroup) -> Iterable[str]:
+def _job_of_orphan(group: records.PodGroup) -> Iterable[str]:
     job = orphans.job_of(group)
     return (str(job),) if job else ()
 
 
-def _group_of_orphan(pod: Pod) -> Iterable[str]:
+def _group_of_orphan(pod: records.Pod) -> Iterable[str]:
     group = orphans.group_of(pod)
     return (str(group),) if group else ()
 

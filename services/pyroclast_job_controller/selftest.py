@@ -11,22 +11,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TextIO
 
+from pyroclast.api import types
 from pyroclast.api.enums import JobPhase
-from pyroclast.api.types import (
-    COMMANDS,
-    CRON_JOBS,
-    HYPER_JOBS,
-    HYPER_NODES,
-    JOB_FLOWS,
-    JOB_TEMPLATES,
-    JOBS,
-    POD_GROUPS,
-    PODS,
-    QUEUES,
-    SERVICE_ACCOUNTS,
-    Key,
-    ResourceType,
-)
 from pyroclast.kube.basics.errors import ApiError, KubeError, NotFound, TooManyRequests
 from pyroclast.kube.credentials.config import ConfigError, load_config
 from pyroclast.kube.http.client import Client, PatchKind
@@ -57,8 +43,8 @@ def manifest(name: str, namespace: str, image: str, scheduler: str) -> dict[str,
         "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
     }
     return {
-        "apiVersion": JOBS.api_version,
-        "kind": JOBS.kind,
+        "apiVersion": types.JOBS.api_version,
+        "kind": types.JOBS.kind,
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"minAvailable": 2, "schedulerName": scheduler, "queue": "default", "tasks": [task]},
     }
@@ -69,21 +55,24 @@ _IMPOSSIBLE: Final = {
     "tasks": [{"name": "one", "replicas": 1, "template": {"spec": {"containers": [{"name": "one", "image": "a"}]}}}],
 }
 """The spec of a Job that needs more pods than it has."""
-INVALID: Final[Mapping[str, tuple[ResourceType, Mapping[str, Any]]]] = {
-    "/jobs/validate": (JOBS, {"spec": _IMPOSSIBLE}),
-    "/cronjobs/validate": (CRON_JOBS, {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": _IMPOSSIBLE}}}),
-    "/jobtemplates/validate": (JOB_TEMPLATES, {"spec": _IMPOSSIBLE}),
-    "/jobflows/validate": (JOB_FLOWS, {"spec": {"flows": [{"name": "a", "dependsOn": {"targets": ["a"]}}]}}),
-    "/hyperjobs/validate": (HYPER_JOBS, {"spec": {"replicatedJobs": [{"name": "a", "templateSpec": _IMPOSSIBLE}]}}),
-    "/podgroups/validate": (POD_GROUPS, {"spec": {"minMember": 1, "minResources": {"cpu": "-1"}}}),
-    "/queues/validate": (QUEUES, {"spec": {"parent": "pyroclast-selftest-no-such-queue"}}),
+INVALID: Final[Mapping[str, tuple[types.ResourceType, Mapping[str, Any]]]] = {
+    "/jobs/validate": (types.JOBS, {"spec": _IMPOSSIBLE}),
+    "/cronjobs/validate": (types.CRON_JOBS, {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": _IMPOSSIBLE}}}),
+    "/jobtemplates/validate": (types.JOB_TEMPLATES, {"spec": _IMPOSSIBLE}),
+    "/jobflows/validate": (types.JOB_FLOWS, {"spec": {"flows": [{"name": "a", "dependsOn": {"targets": ["a"]}}]}}),
+    "/hyperjobs/validate": (types.HYPER_JOBS, {"spec": {"replicatedJobs": [{"name": "a", "templateSpec": _IMPOSSIBLE}]}}),
+    "/podgroups/validate": (types.POD_GROUPS, {"spec": {"minMember": 1, "minResources": {"cpu": "-1"}}}),
+    "/queues/validate": (types.QUEUES, {"spec": {"parent": "pyroclast-selftest-no-such-queue"}}),
     "/hypernodes/validate": (
-        HYPER_NODES,
+        types.HYPER_NODES,
         {"spec": {"tier": 1, "members": [{"type": "Node", "selector": {"regexMatch": {"pattern": "("}}}]}},
     ),
     "/commands/validate": (
-        COMMANDS,
-        {"action": "AbortJob", "target": {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": "a", "uid": "a"}},
+        types.COMMANDS,
+        {
+            "action": "AbortJob",
+            "target": {"apiVersion": types.JOBS.api_version, "kind": types.JOBS.kind, "name": "a", "uid": "a"},
+        },
     ),
 }
 """By the path of its webhook, an object that no webhook may accept, and that the definition of its kind does not refuse."""
@@ -104,24 +93,24 @@ async def accepted(client: Client, namespace: str, paths: Sequence[str]) -> list
     return kinds
 
 
-async def bind_to_account(client: Client, pod: Key, account: str) -> None:
+async def bind_to_account(client: Client, pod: types.Key, account: str) -> None:
     """Make `pod`, in which this program runs, owned by its ServiceAccount: helm deletes the account, but no pod of a test."""
-    found = await client.get(SERVICE_ACCOUNTS, Key(pod.namespace, account))
-    kind = SERVICE_ACCOUNTS
+    found = await client.get(types.SERVICE_ACCOUNTS, types.Key(pod.namespace, account))
+    kind = types.SERVICE_ACCOUNTS
     owner = {"apiVersion": kind.api_version, "kind": kind.kind, "name": account, "uid": found["metadata"]["uid"]}
-    await client.patch(PODS, pod, {"metadata": {"ownerReferences": [owner]}}, PatchKind.MERGE)
+    await client.patch(types.PODS, pod, {"metadata": {"ownerReferences": [owner]}}, PatchKind.MERGE)
 
 
 async def run(client: Client, job: dict[str, Any], seconds: float) -> bool:
     """Submit `job`, print its progress, and delete it. Return whether it completed within `seconds`."""
-    key = Key(job["metadata"]["namespace"], job["metadata"]["name"])
-    await client.create(JOBS, job)
+    key = types.Key(job["metadata"]["namespace"], job["metadata"]["name"])
+    await client.create(types.JOBS, job)
     phase, message = "", "nothing has looked at it yet: do the controllers run?"
     try:
         async with asyncio.timeout(seconds):
             while phase not in ENDED:
                 await asyncio.sleep(POLL_SECONDS)
-                state = ((await client.get(JOBS, key)).get("status") or {}).get("state") or {}
+                state = ((await client.get(types.JOBS, key)).get("status") or {}).get("state") or {}
                 if state.get("phase", "") != phase:
                     _say(sys.stdout, f"{key}  {state['phase']}  {state.get('message', '')}")
                 phase, message = state.get("phase", ""), state.get("message", message)
@@ -129,7 +118,7 @@ async def run(client: Client, job: dict[str, Any], seconds: float) -> bool:
         _say(sys.stderr, f"{key} is {phase or 'not looked at'} after {seconds:g} s: {message}")
     finally:
         try:
-            await client.delete(JOBS, key, propagation="Background")
+            await client.delete(types.JOBS, key, propagation="Background")
         except NotFound:
             _say(sys.stderr, f"{key} was deleted by somebody else")
     return phase == JobPhase.COMPLETED
@@ -146,7 +135,7 @@ async def _main(namespace: str, image: str, scheduler: str, seconds: float, webh
         async with Client(load_config(), user_agent="pyroclast-selftest") as client:
             if pod_and_account:
                 pod, account = pod_and_account
-                await bind_to_account(client, Key(*pod.split("/", 1)), account)
+                await bind_to_account(client, types.Key(*pod.split("/", 1)), account)
             if kinds := await accepted(client, namespace, webhooks.split(",")):
                 _say(sys.stderr, f"an invalid object is accepted of {', '.join(kinds)}: is its webhook configuration installed?")
                 return 1

@@ -7,15 +7,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final, Protocol, TypeAlias
 
+from pyroclast.api import keys
 from pyroclast.api.jobplugins import BUILT_IN
-from pyroclast.api.keys import (
-    HIERARCHY,
-    HIERARCHY_WEIGHTS,
-    QUEUE_BUDGET,
-    QUEUE_NAMESPACES,
-    QUEUE_PERSON_LIMITS,
-    SCHEDULING_QUEUE_NAME,
-)
 from pyroclast.rules.values import amount, mapping, text
 from pyroclast.rules.verdicts import Verdict
 
@@ -60,15 +53,15 @@ class QueueView:
             name=text(metadata.get("name")) or name,
             parent=text(spec.get("parent")),
             state=text(status.get("state")),
-            hierarchy=text(annotations.get(HIERARCHY)),
-            hierarchy_weights=text(annotations.get(HIERARCHY_WEIGHTS)),
+            hierarchy=text(annotations.get(keys.HIERARCHY)),
+            hierarchy_weights=text(annotations.get(keys.HIERARCHY_WEIGHTS)),
             capability=mapping(spec.get("capability")),
             deserved=mapping(spec.get("deserved")),
             guarantee=mapping(mapping(spec.get("guarantee")).get("resource")),
             allocated_pods=pods.value if pods is not None else 0,
-            budget=_text_or_none(annotations.get(QUEUE_BUDGET)),
-            namespaces=namespaces_in(annotations.get(QUEUE_NAMESPACES)),
-            person_limits=_text_or_none(annotations.get(QUEUE_PERSON_LIMITS)),
+            budget=_text_or_none(annotations.get(keys.QUEUE_BUDGET)),
+            namespaces=namespaces_in(annotations.get(keys.QUEUE_NAMESPACES)),
+            person_limits=_text_or_none(annotations.get(keys.QUEUE_PERSON_LIMITS)),
         )
 
     @property
@@ -257,7 +250,7 @@ def _warnings(record: Mapping[str, Any], queues: QueueLookup) -> Iterator[str]:
     for path, holder in (("metadata", record), ("spec.template.metadata", template)):
         metadata = mapping(holder.get("metadata"))
         for part in ("labels", "annotations"):
-            name = text(mapping(metadata.get(part)).get(SCHEDULING_QUEUE_NAME))
+            name = text(mapping(metadata.get(part)).get(keys.SCHEDULING_QUEUE_NAME))
             if name and queues.get(name) is None:
-                place = f"{path}.{part}[{SCHEDULING_QUEUE_NAME}]"
+                place = f"{path}.{part}[{keys.SCHEDULING_QUEUE_NAME}]"
                 yield f'{place}: there is no queue "{name}"; the pods wait until there is one'

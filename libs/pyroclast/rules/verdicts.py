@@ -58,9 +58,9 @@ class Verdict:
 ALLOWED = Verdict()
 
 
-def denied(message: str, *, warnings: tuple[str, ...] = ()) -> Verdict:
+def denied(message: str) -> Verdict:
     """Return a denial that is not about fields, with Volcano's status code and sentence."""
-    return Verdict(message, (), warnings)
+    return Verdict(message)
 
 
 def found(sentence: str, *errors: FieldError) -> Finding:
@@ -103,11 +103,11 @@ def verdict_of(findings: Sequence[Finding], *, warnings: tuple[str, ...] = (), t
     return Verdict(message, causes, warnings)
 
 
-def field_verdict(errors: list[FieldError], *, warnings: tuple[str, ...] = ()) -> Verdict:
+def field_verdict(errors: list[FieldError]) -> Verdict:
     """Return a verdict whose message consists of the errors: one as it is, several as `[a, b]`."""
     texts = list(dict.fromkeys(str(error) for error in errors))
     message = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
-    return Verdict(message, tuple(errors), warnings)
+    return Verdict(message, tuple(errors))
 
 
 def _joined(message: str, sentences: Sequence[str]) -> str:

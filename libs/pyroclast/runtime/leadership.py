@@ -118,7 +118,6 @@ class Predecessors:
         self,
         client: Client,
         leases: Sequence[Key],
-        now: Callable[[], float] = time.monotonic,
         *,
         app: str = "",
         recorder: EventRecorder | None = None,
@@ -127,7 +126,6 @@ class Predecessors:
     ) -> None:
         self._client, self._foreign = client, foreign
         self._leases = {key: Watcher(FREE_SECONDS) for key in leases}
-        self._now = now
         self._said = ""
         self._recorder = recorder
         selector = f"app={app},app.kubernetes.io/name!=pyroclast"
@@ -198,7 +196,7 @@ class Predecessors:
             except KubeError as error:
                 self._say("leading.lease_unknown", f"lease {key}: {error}")
                 continue
-            if not watcher.is_free(lease, "", self._now()) and not self._is_old(lease):
+            if not watcher.is_free(lease, "", time.monotonic()) and not self._is_old(lease):
                 return f"lease {key} is held by {lease.holder}"
         return ""
 

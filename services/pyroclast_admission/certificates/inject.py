@@ -11,7 +11,7 @@ import asyncio
 import base64
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -64,15 +64,8 @@ class BundleInjector:
     Each has an informer of its own, because a role by object name allows only a watch of one named object.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        names: Mapping[ResourceType, Iterable[str]],
-        *,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
+    def __init__(self, client: Client, names: Mapping[ResourceType, Iterable[str]]) -> None:
         self._client = client
-        self._now = now
         self._known: tuple[bytes, datetime] | None = None
         self._bundle = ""
         self._held_since: dict[tuple[str, str], float] = {}
@@ -120,7 +113,7 @@ class BundleInjector:
         if not holds:
             self._known = None
         elif self._known is None or self._known[0] != authority:
-            self._known = (authority, self._now())
+            self._known = (authority, datetime.now(UTC))
         return self._known[1] if self._known is not None else None
 
     async def run(self) -> None:

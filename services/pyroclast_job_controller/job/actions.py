@@ -17,23 +17,7 @@ from pyroclast.kube.basics.errors import AlreadyExists, ApiError, Conflict, NotF
 from pyroclast.kube.events.correlator import Reference
 from pyroclast.kube.http.client import PatchKind
 from pyroclast.kube.http.response_records import record_of
-from pyroclast.lifecycle.effects import (
-    AnnotateJob,
-    AskSeats,
-    CreateClaims,
-    CreateGroup,
-    CreatePods,
-    DeleteGroup,
-    DeletePods,
-    Effect,
-    MarkPods,
-    NameClaims,
-    PatchGroup,
-    PreparePlugins,
-    RemovePlugins,
-    Slot,
-    WriteStatus,
-)
+from pyroclast.lifecycle import effects
 from pyroclast.lifecycle.gang import podgroups
 from pyroclast.lifecycle.gang.members import is_ours
 from pyroclast.lifecycle.gang.plan import MOST_CREATED
@@ -74,7 +58,7 @@ class JobActions:
         self._foreign, self._recorder = shared.foreign, shared.recorder
         self._seats, self._admission, self._natives = seats, admission, natives
 
-    async def carry_out(self, facts: JobFacts, memory: JobMemory, effect: Effect) -> bool:
+    async def carry_out(self, facts: JobFacts, memory: JobMemory, effect: effects.Effect) -> bool:
         """Carry out `effect`. Return False when some of its pods are left for a later turn of the Job.
 
         Raises:
@@ -84,38 +68,38 @@ class JobActions:
         """
         job = facts.job
         match effect:
-            case CreatePods() | MarkPods() | DeletePods():
+            case effects.CreatePods() | effects.MarkPods() | effects.DeletePods():
                 return await self._carry_out_on_pods(facts, memory, effect)
-            case PreparePlugins():
+            case effects.PreparePlugins():
                 await self._plugins.prepare(job, memory)
                 memory.prepared_at = facts.now
-            case RemovePlugins():
+            case effects.RemovePlugins():
                 await self._plugins.remove(job, memory)
-            case CreateGroup(manifest):
+            case effects.CreateGroup(manifest):
                 await self._publish_group(facts, dict(manifest))
                 memory.carried = podgroups.inherited(job)
-            case PatchGroup(name, patch):
+            case effects.PatchGroup(name, patch):
                 await self._update_group(facts, Key(job.metadata.namespace, name), dict(patch))
                 memory.carried = podgroups.inherited(job)
-            case AskSeats(name):
+            case effects.AskSeats(name):
                 patch = await self._seats.asked(facts, effect, forwarding=preparation.forwards(facts))
                 await self._patch_group(Key(job.metadata.namespace, name), patch)
-            case DeleteGroup(name, uid):
+            case effects.DeleteGroup(name, uid):
                 await self._delete_group(Key(job.metadata.namespace, name), uid)
-            case AnnotateJob(annotations):
+            case effects.AnnotateJob(annotations):
                 patch = {"metadata": {"uid": job.metadata.uid, "annotations": dict(annotations)}}
                 self._keep_job(await self._client.patch(JOBS, job.key, patch, PatchKind.MERGE))
-            case WriteStatus(status):
+            case effects.WriteStatus(status):
                 await self.write_status(job, status)
-            case NameClaims(names):
+            case effects.NameClaims(names):
                 await self._name_claims(job, dict(names))
-            case CreateClaims(positions):
+            case effects.CreateClaims(positions):
                 await self._create_claims(job, positions)
             case _:
                 assert_never(effect)
         return True
 
-    async def _create_pods(self, facts: JobFacts, memory: JobMemory, effect: CreatePods) -> tuple[Slot, ...]:
+    async def _create_pods(self, facts: JobFacts, memory: JobMemory, effect: effects.CreatePods) -> tuple[effects.Slot, ...]:
         job, forwarding = facts.job, preparation.forwards(facts)
         group = podgroups.on_pod(job, facts.priorities, facts.additions) if facts.has_no_group else ""
         native = facts.group.metadata.annotations.get(keys.NATIVE_GROUP, "") if facts.group is not None else ""
@@ -125,7 +109,7 @@ class JobActions:
                 left = await self._pods.carry_out(
                     job, effect, memory, forwarding=forwarding, seating=seating, native_group=native
                 )
-            seating.memory.seated.update(Slot(slot.task, slot.index) for slot in effect.slots if slot not in left)
+            seating.memory.seated.update(effects.Slot(slot.task, slot.index) for slot in effect.slots if slot not in left)
         else:  # the scheduler has no node for these seats
             left = await self._pods.carry_out(
                 job, effect, memory, forwarding=forwarding, native_group=native, described_group=group
@@ -133,11 +117,13 @@ class JobActions:
             memory.seats(facts.group).seated.update(set(effect.slots).difference(left))
         return left
 
-    async def _carry_out_on_pods(self, facts: JobFacts, memory: JobMemory, effect: CreatePods | MarkPods | DeletePods) -> bool:
-        if isinstance(effect, CreatePods):
+    async def _carry_out_on_pods(
+        self, facts: JobFacts, memory: JobMemory, effect: effects.CreatePods | effects.MarkPods | effects.DeletePods
+    ) -> bool:
+        if isinstance(effect, effects.CreatePods):
             return not await self._create_pods(facts, memory, effect) and len(effect.slots) < MOST_CREATED
         await self._pods.carry_out(facts.job, effect, memory, forwarding=preparation.forwards(facts))
-        if isinstance(effect, DeletePods) and effect.gives_back:
+        if isinstance(effect, effects.DeletePods) and effect.gives_back:
             log.info("gang.gave_back", job=str(facts.job.key), pods=len(effect.victims))
             memory.gave_back(facts.now)
         return True

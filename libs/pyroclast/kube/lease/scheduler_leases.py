@@ -28,9 +28,9 @@ class SchedulerLeases:
     While the API server is unreachable, no leader can renew its Lease, so that time does not count.
     """
 
-    def __init__(self, client: Client, period: float = PERIOD) -> None:
+    def __init__(self, client: Client) -> None:
         self.current: Schedulers | None = None
-        self._client, self._period = client, period
+        self._client = client
         self._listeners: list[Callable[[], None]] = []
         self._complaint = ""
         self._answered = float("-inf")
@@ -44,7 +44,7 @@ class SchedulerLeases:
         """Read the Leases forever."""
         while True:
             await self.read()
-            await asyncio.sleep(self._period)
+            await asyncio.sleep(PERIOD)
 
     async def read(self) -> None:
         """Read the Leases once."""
@@ -56,7 +56,7 @@ class SchedulerLeases:
                 log.warning("schedulers.not_read", error=self._complaint)
             return
         now = self._client.now()
-        if now - self._answered > self._period * MISSED:
+        if now - self._answered > PERIOD * MISSED:
             self._heard = {}
         self._complaint, self._answered = "", now
         self._heard = dict(self._changes(leases, now))

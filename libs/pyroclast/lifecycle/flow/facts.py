@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -100,23 +101,14 @@ def _node(entry: FlowEntry, position: int, choosers: Iterable[str]) -> Node:
 
 
 def _order(nodes: Mapping[str, Node]) -> tuple[str, ...]:
-    """Return the entries in an order in which each follows the entries that it needs, by Kahn's algorithm."""
-    missing: dict[str, int] = {}
-    followers: dict[str, list[str]] = {name: [] for name in nodes}
-    for name, node in nodes.items():
-        needed = {other for other in (*node.waits, *node.choosers) if other in nodes}
-        missing[name] = len(needed)
-        for other in needed:
-            followers[other].append(name)
-    ready = deque(name for name, count in missing.items() if count == 0)
-    order = []
-    while ready:
-        name = ready.popleft()
-        order.append(name)
-        for follower in followers[name]:
-            missing[follower] -= 1
-            if missing[follower] == 0:
-                ready.append(follower)
+    """Return the entries in an order in which each follows the entries that it needs, without those behind a cycle."""
+    needed = {name: [other for other in (*node.waits, *node.choosers) if other in nodes] for name, node in nodes.items()}
+    sorter, order = TopologicalSorter(needed), list[str]()
+    with suppress(CycleError):  # the sorter can still be used, up to the cycle
+        sorter.prepare()
+    while ready := sorter.get_ready():
+        order += ready
+        sorter.done(*ready)
     return tuple(order)
 
 

@@ -34,6 +34,7 @@ from pyroclast.lifecycle.job import (
     delays,
     holds,
     outputs,
+    phase_transitions,
     policy_decisions,
     preparation,
     restarts,
@@ -44,17 +45,6 @@ from pyroclast.lifecycle.job import (
 )
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, RequestedAction
 from pyroclast.lifecycle.job.job_events import Response, last_failure
-from pyroclast.lifecycle.job.phase_transitions import (
-    Change,
-    Move,
-    PhaseWork,
-    after_cut_off,
-    following_phase,
-    has_effect,
-    is_ending,
-    meaningless,
-    move,
-)
 from pyroclast.lifecycle.job.policy_decisions import PendingActions, PolicyAction
 from pyroclast.lifecycle.job.status import Counts, count
 from pyroclast.lifecycle.job.waits import with_waiting
@@ -80,7 +70,7 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
         facts = restarted if step is not None else facts
     if step is None or idle:
         has_action = step is not None  # the action still has to be carried out, as one of its effects has just failed
-        ends = is_ending(facts.job.status.state.phase)
+        ends = phase_transitions.is_ending(facts.job.status.state.phase)
         step = _release(facts, idle=idle) if ends else _synchronise(facts, pending, idle=idle, has_action=has_action)
     # 2. What the status must say besides: before deletions, a step without its own status announces the pods that they concern.
     effects = step.effects if step.conclusive else (*_announcement(facts, step.effects), *step.effects)
@@ -117,7 +107,7 @@ def _with_notes(facts: JobFacts, decision: JobDecision, pending: PendingActions)
     following, base = decision.status, decision.status or facts.job.status
     kept = delays.kept(pending.later)
     unknown = delays.noted(facts, (*pending.forget, *(response.occurrence for response in pending.later)))
-    if following is None and is_ending(base.state.phase):
+    if following is None and phase_transitions.is_ending(base.state.phase):
         pods = base.tracked_pods  # while the Job only waits for the deletion of its pods, trackedPods needs no write
     else:
         pods = tracked_pods.tracked(facts.job, facts.pods, base, tracked_pods.leaving(decision.effects))
@@ -137,7 +127,7 @@ def _announcement(facts: JobFacts, effects: Iterable[Effect]) -> tuple[Effect, .
     going, last = tracked_pods.leaving(effects), facts.job.status
     victims = (facts.pods.by_name[name] for name in going)
     is_named = tracked_pods.names_any_of(facts.job, victims) or tracked_pods.names_forgotten(facts.job, facts.pods)
-    if is_ending(last.state.phase) or not is_named:
+    if phase_transitions.is_ending(last.state.phase) or not is_named:
         return ()
     return (WriteStatus(msgspec.structs.replace(last, tracked_pods=tracked_pods.tracked(facts.job, facts.pods, last, going))),)
 
@@ -147,15 +137,15 @@ def _carry_out(facts: JobFacts, answer: PolicyAction, *, again: bool) -> JobDeci
 
     `again`: whether deleted pods that had succeeded run again.
     """
-    cell = move(facts.job.status.state.phase, answer.action)
+    cell = phase_transitions.move(facts.job.status.state.phase, answer.action)
     order = answer.cause if isinstance(answer.cause, RequestedAction) else None
     notices = () if answer.was_announced else tuple(_announced(facts.job.status.state.phase, answer, order))
     decision = None
-    if answer.reason is JobReason.REQUEUE_LIMIT_REACHED and is_ending(facts.job.status.state.phase):
+    if answer.reason is JobReason.REQUEUE_LIMIT_REACHED and phase_transitions.is_ending(facts.job.status.state.phase):
         pass  # the Job already ends as the user requested
-    elif cell.work is PhaseWork.RELEASE_PART:
+    elif cell.work is phase_transitions.PhaseWork.RELEASE_PART:
         decision = _restart_part(facts, answer, cell, notices, again=again)
-    elif has_effect(facts.job.status.state.phase, answer.action):
+    elif phase_transitions.has_effect(facts.job.status.state.phase, answer.action):
         decision = JobDecision(status=_outdated(facts, cell, answer), notices=notices)
     if decision is None:
         return JobDecision(conclusive=False, notices=notices) if order else None  # the command is done; the next decision follows
@@ -171,13 +161,13 @@ def _announced(phase: JobPhase, answer: PolicyAction, order: RequestedAction | N
         yield normal(JobEventReason.COMMAND_ISSUED, what)
     if answer.reason is JobReason.SUSPENDED:
         yield normal(JobEventReason.SUSPENDED, f"{answer.message}; its pods end")
-    elif nothing := meaningless(phase, answer.action):
+    elif nothing := phase_transitions.meaningless(phase, answer.action):
         yield warning(JobEventReason.COMMAND_ISSUED, f"{answer.action} had no effect: {nothing}")
     else:
         yield normal(JobEventReason.EXECUTE_ACTION, f"Start to execute action {answer.action} ")
 
 
-def _outdated(facts: JobFacts, cell: Move, answer: PolicyAction) -> JobStatus:
+def _outdated(facts: JobFacts, cell: phase_transitions.Move, answer: PolicyAction) -> JobStatus:
     """Return the status that releases all pods of the Job: a higher version, and the phase that the action leads to."""
     by_user = isinstance(answer.cause, RequestedAction)
     rejected = _is_rejected(facts, answer)
@@ -204,7 +194,7 @@ def _releasing(facts: JobFacts, following: JobStatus, releasing: tuple[Pod, ...]
 
 
 def _restart_part(
-    facts: JobFacts, answer: PolicyAction, cell: Move, notices: tuple[Notice, ...], *, again: bool
+    facts: JobFacts, answer: PolicyAction, cell: phase_transitions.Move, notices: tuple[Notice, ...], *, again: bool
 ) -> JobDecision | None:
     """Mark the pods that `answer` concerns and move the Job to the phase of `cell`; the pods are deleted in that phase.
 
@@ -259,13 +249,15 @@ def _synchronise(facts: JobFacts, pending: PendingActions, *, idle: bool, has_ac
     counts = _counted(facts)
     held, spec = bool(holds.hold(facts)), arrays.effective(job.spec, facts.pods)
     retries, is_alone = job.status.retry_count, facts.has_no_group
-    change = arrays.end(facts, counts) or following_phase(phase, spec, counts, retries, may_run_at_first=is_alone)
+    change = arrays.end(facts, counts) or phase_transitions.following_phase(
+        phase, spec, counts, retries, may_run_at_first=is_alone
+    )
     if change is None or (held and phase is JobPhase.PENDING):
         change = holds.failure(facts)
     is_open = not held and change is None and phase in (JobPhase.PENDING, JobPhase.RUNNING)
     cut_off = plan.cut_off(job, facts.pods) if is_open else {}
     if cut_off and not plan.can_create(job, facts.pods):
-        change = after_cut_off(spec, counts, cut_off)
+        change = phase_transitions.after_cut_off(spec, counts, cut_off)
     due = pending.keeps_open() if change and change.to in _ENDS and phase is not JobPhase.RESTARTING else None
     if due is not None:
         change = None
@@ -355,7 +347,13 @@ def _is_late(facts: JobFacts) -> bool:
 
 
 def _synchronised(
-    facts: JobFacts, counts: Counts, change: Change | None, *, due: Response | None, cut_off: Mapping[str, str], complete: bool
+    facts: JobFacts,
+    counts: Counts,
+    change: phase_transitions.Change | None,
+    *,
+    due: Response | None,
+    cut_off: Mapping[str, str],
+    complete: bool,
 ) -> JobStatus | None:
     """Return the status after a synchronisation; None when the status stays the same.
 
@@ -381,7 +379,7 @@ def _synchronised(
     return None if status.is_same(last, following) else status.synchronised(following, facts.now)
 
 
-def _ended(facts: JobFacts, counts: Counts, change: Change) -> JobStatus:
+def _ended(facts: JobFacts, counts: Counts, change: phase_transitions.Change) -> JobStatus:
     """Return the status of a Job that ends. The higher version makes all remaining pods belong to an older version."""
     last = facts.job.status
     following = msgspec.structs.replace(status.counted(holds.with_after(facts, last), counts), version=last.version + 1)
@@ -420,7 +418,7 @@ def _release(facts: JobFacts, *, idle: bool) -> JobDecision:
     if facts.memory.removed:
         kept = {key: value for key, value in last.controlled_resources.items() if key not in marks}
         following = msgspec.structs.replace(following, controlled_resources=kept)
-    change = following_phase(last.state.phase, job.spec, counts, last.retry_count)
+    change = phase_transitions.following_phase(last.state.phase, job.spec, counts, last.retry_count)
     if change and (suspended := holds.stopped(last)):
         following = waits.explained(facts, status.entering(following, suspended.to, suspended.reason or "", suspended.message))
     elif change:

@@ -12,16 +12,7 @@ from pyroclast.api import keys
 from pyroclast.api.enums import PodPhase
 from pyroclast.api.records import Job, JobVolume, Pod
 from pyroclast.api.types import JOBS
-from pyroclast.lifecycle.effects import (
-    AnnotateJob,
-    CreateClaims,
-    CreateGroup,
-    DeleteGroup,
-    Effect,
-    NameClaims,
-    PatchGroup,
-    PreparePlugins,
-)
+from pyroclast.lifecycle import effects
 from pyroclast.lifecycle.gang import podgroups, pods
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.merging import controller_reference
@@ -31,18 +22,20 @@ STUCK_SECONDS: Final = 30.0
 """Longer than the creation of a container takes, if its image is on the node."""
 
 
-def preparations(facts: JobFacts) -> Iterator[Effect]:
+def preparations(facts: JobFacts) -> Iterator[effects.Effect]:
     """Yield the effects that create or update the prepared objects, in order; nothing when all objects are up to date."""
     if forwards(facts) and facts.job.metadata.annotations.get(keys.JOB_FORWARDING) != "true":
-        yield AnnotateJob({keys.JOB_FORWARDING: "true"})
+        yield effects.AnnotateJob({keys.JOB_FORWARDING: "true"})
     due = examined_at(facts)
     if not is_prepared(facts) or (due is not None and facts.now >= due):
-        yield PreparePlugins()
+        yield effects.PreparePlugins()
     claims = examine(facts.job, facts.claims)
     if claims.unnamed:
-        yield NameClaims(claims.unnamed)  # the names are stored before the claims are created, so that no claim is created twice
+        yield effects.NameClaims(
+            claims.unnamed
+        )  # the names are stored before the claims are created, so that no claim is created twice
     if claims.uncreated:
-        yield CreateClaims(claims.uncreated)
+        yield effects.CreateClaims(claims.uncreated)
     yield from _group(facts)
 
 
@@ -88,18 +81,18 @@ def forwards(facts: JobFacts) -> bool:
     return facts.queue is not None and bool(facts.queue.spec.extend_clusters)
 
 
-def _group(facts: JobFacts) -> Iterator[Effect]:
+def _group(facts: JobFacts) -> Iterator[effects.Effect]:
     job, group = podgroups.remaining(facts.job, facts.pods), facts.group
     if group is not None and group.metadata.is_terminating:
         return  # the name becomes free after the deletion, which the watch reports
     if group is not None and podgroups.is_stale(job, group, facts.pods):
         if not facts.has_no_group:
-            yield DeleteGroup(group.metadata.name, group.metadata.uid)
+            yield effects.DeleteGroup(group.metadata.name, group.metadata.uid)
         group = None
     if group is None and facts.has_no_group:
         return  # it comes with the pod
     if group is None:
-        yield CreateGroup(podgroups.manifest(job, facts.priorities, facts.additions))
+        yield effects.CreateGroup(podgroups.manifest(job, facts.priorities, facts.additions))
         return
     changed = job.status.observed_generation != job.metadata.generation
     patch = podgroups.patch(
@@ -112,7 +105,7 @@ def _group(facts: JobFacts) -> Iterator[Effect]:
         carried=facts.memory.carried,
     )
     if patch:
-        yield PatchGroup(group.metadata.name, patch)
+        yield effects.PatchGroup(group.metadata.name, patch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import msgspec
 
 from pyroclast.api import keys, records
 from pyroclast.api.records.meta import Wire
+from pyroclast.resources.indexes import spans_of
 
 VERSION: Final = 1
 LONGEST: Final = 96 * 1024
@@ -136,14 +137,10 @@ def nodes_of(seats: Seats, placement: Placement) -> dict[Seat, str]:
 
 def asking(seats: Iterable[Seat]) -> dict[str, tuple[Row, ...]]:
     """Return `seats` as rows by role, the form of `Seats.asked`."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[int]] = {}
     for seat in sorted(seats, key=lambda each: (each.role, each.index)):
-        rows = found.setdefault(seat.role, [])
-        if rows and sum(rows[-1]) == seat.index:
-            rows[-1] = (rows[-1][0], rows[-1][1] + 1)
-        else:
-            rows.append((seat.index, 1))
-    return {role: tuple(rows) for role, rows in found.items()}
+        found.setdefault(seat.role, []).append(seat.index)
+    return {role: tuple((first, stop - first) for first, stop in spans_of(indexes)) for role, indexes in found.items()}
 
 
 def placed(generation: int, nodes: Mapping[Seat, str]) -> Placement:

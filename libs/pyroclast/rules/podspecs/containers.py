@@ -17,17 +17,11 @@ from pyroclast.rules.errors import (
     unsupported,
 )
 from pyroclast.rules.names import dns_label
+from pyroclast.rules.podspecs import probes
 from pyroclast.rules.podspecs.environment import check_environment
 from pyroclast.rules.podspecs.internals import internal_form
 from pyroclast.rules.podspecs.mounts import check_devices, check_mounts
 from pyroclast.rules.podspecs.options import Options, check_choice, check_member, check_name
-from pyroclast.rules.podspecs.probes import (
-    check_host_port_conflicts,
-    check_lifecycle,
-    check_liveness,
-    check_ports,
-    check_readiness,
-)
 from pyroclast.rules.podspecs.requirements import check_requirements
 from pyroclast.rules.podspecs.security import check_security_context
 from pyroclast.rules.values import Json, items, mapping, mappings, text
@@ -94,7 +88,7 @@ def check_containers(containers: Json, path: str, errors: list[FieldError], arou
             check_restarts(container, where, errors)
         elif container.get("restartPolicy") is not None:
             errors.append(forbidden(f"{where}.restartPolicy", "may not be set for non-init containers"))
-    check_host_port_conflicts(containers, path, errors)
+    probes.check_host_port_conflicts(containers, path, errors)
     return names
 
 
@@ -112,7 +106,7 @@ def check_init_containers(containers: Json, path: str, errors: list[FieldError],
         elif policy is not None and not restarts:
             errors.append(unsupported(f"{where}.restartPolicy", policy, ("Always",)))
         _check_unique(container, where, errors, names)
-        check_host_port_conflicts([container], path, errors)
+        probes.check_host_port_conflicts([container], path, errors)
         if restarts:
             _check_probes(container, where, errors, around)
         else:
@@ -143,7 +137,7 @@ def check_common(container: Mapping[str, Any], where: str, errors: list[FieldErr
         errors.append(required(f"{where}.image"))
     errors += check_choice(container, "terminationMessagePolicy", _TERMINATION, where, around.options)
     if ports := container.get("ports"):
-        check_ports(ports, f"{where}.ports", errors, around.options)
+        probes.check_ports(ports, f"{where}.ports", errors, around.options)
     check_environment(container, where, errors, around.options)
     mounts, devices = container.get("volumeMounts"), container.get("volumeDevices")
     if mounts:
@@ -169,11 +163,15 @@ def _check_unique(container: Mapping[str, Any], where: str, errors: list[FieldEr
 
 def _check_probes(container: Mapping[str, Any], where: str, errors: list[FieldError], around: Surroundings) -> None:
     if (lifecycle := container.get("lifecycle")) is not None:
-        check_lifecycle(lifecycle, f"{where}.lifecycle", errors, around.grace_seconds, around.options)
+        probes.check_lifecycle(lifecycle, f"{where}.lifecycle", errors, around.grace_seconds, around.options)
         if mapping(lifecycle).get("stopSignal") is not None and around.system is None:
             detail = "may not be set for containers with empty `spec.os.name`"
             errors.append(forbidden(f"{where}.lifecycle.stopSignal", detail))
-    for key, check in (("livenessProbe", check_liveness), ("readinessProbe", check_readiness), ("startupProbe", check_liveness)):
+    for key, check in (
+        ("livenessProbe", probes.check_liveness),
+        ("readinessProbe", probes.check_readiness),
+        ("startupProbe", probes.check_liveness),
+    ):
         if (probe := container.get(key)) is not None:
             check(mapping(probe), f"{where}.{key}", errors)
 

@@ -10,24 +10,10 @@ import orjson
 
 from pyroclast.rules.errors import FieldError, duplicate, forbidden, invalid, invalid_for, required, too_long
 from pyroclast.rules.names import NameRule, dns_label, dns_subdomain
+from pyroclast.rules.podspecs import containers, platform
 from pyroclast.rules.podspecs.affinity import check_affinity
 from pyroclast.rules.podspecs.annotations import check_annotation_names, check_annotations, check_files, check_profiles
-from pyroclast.rules.podspecs.containers import (
-    Surroundings,
-    check_containers,
-    check_ephemeral_containers,
-    check_image,
-    check_init_containers,
-)
 from pyroclast.rules.podspecs.options import ADMISSION, SERVER, Options, check_choice, check_labels, check_member
-from pyroclast.rules.podspecs.platform import (
-    DNS_POLICIES,
-    check_aliases,
-    check_dns,
-    check_host_process,
-    check_host_users,
-    check_platform,
-)
 from pyroclast.rules.podspecs.requirements import check_pod_resources, check_requirements
 from pyroclast.rules.podspecs.scheduling import check_gates, check_spread, check_tolerations
 from pyroclast.rules.podspecs.security import check_host_ports, check_pod_security
@@ -46,7 +32,7 @@ def check_pod_spec(spec: Mapping[str, Any], path: str, errors: list[FieldError],
     """Check the spec of a pod at `path`."""
     volumes = check_volumes(spec.get("volumes"), f"{path}.volumes", errors, options)
     grace = spec.get("terminationGracePeriodSeconds")
-    around = Surroundings(
+    around = containers.Surroundings(
         volumes=volumes,
         claims=_check_claims(spec.get("resourceClaims"), f"{path}.resourceClaims", errors),
         grace_seconds=DEFAULT_GRACE_SECONDS if grace is None else integer(grace),
@@ -55,28 +41,28 @@ def check_pod_spec(spec: Mapping[str, Any], path: str, errors: list[FieldError],
         system=text(mapping(spec["os"]).get("name")) if spec.get("os") is not None else None,
         options=options,
     )
-    names = check_containers(spec.get("containers"), f"{path}.containers", errors, around)
+    names = containers.check_containers(spec.get("containers"), f"{path}.containers", errors, around)
     if spec.get("initContainers"):
-        check_init_containers(spec["initContainers"], f"{path}.initContainers", errors, around, names)
+        containers.check_init_containers(spec["initContainers"], f"{path}.initContainers", errors, around, names)
     if options.current and spec.get("ephemeralContainers"):
-        check_ephemeral_containers(spec, f"{path}.ephemeralContainers", errors, around)
+        containers.check_ephemeral_containers(spec, f"{path}.ephemeralContainers", errors, around)
     if options.pod_level_resources and spec.get("resources"):
         check_pod_resources(spec, path, errors, around.claims)
     check_host_ports(spec, path, errors, options)
     errors += check_choice(spec, "restartPolicy", _RESTART, path, options)
-    errors += check_choice(spec, "dnsPolicy", DNS_POLICIES, path, options)
+    errors += check_choice(spec, "dnsPolicy", platform.DNS_POLICIES, path, options)
     if spec.get("nodeSelector"):
         check_labels(mapping(spec["nodeSelector"]), f"{path}.nodeSelector", errors)
     check_pod_security(spec, path, errors, options)
     if spec.get("affinity"):
         check_affinity(spec["affinity"], f"{path}.affinity", errors)
-    check_dns(spec, path, errors, options)
+    platform.check_dns(spec, path, errors, options)
     check_gates(spec, path, errors)
     if spec.get("topologySpreadConstraints"):
         check_spread(spec["topologySpreadConstraints"], f"{path}.topologySpreadConstraints", errors, options)
-    check_host_process(spec, path, errors)
+    platform.check_host_process(spec, path, errors)
     if spec.get("hostUsers") is False:
-        check_host_users(spec, path, errors)
+        platform.check_host_users(spec, path, errors)
     _check_rest(spec, path, errors, options)
     check_files(spec, path, errors)
 
@@ -98,7 +84,7 @@ def _check_rest(spec: Mapping[str, Any], path: str, errors: list[FieldError], op
     if spec.get("tolerations"):
         check_tolerations(spec["tolerations"], f"{path}.tolerations", errors)
     if spec.get("hostAliases"):
-        check_aliases(spec["hostAliases"], f"{path}.hostAliases", errors)
+        platform.check_aliases(spec["hostAliases"], f"{path}.hostAliases", errors)
     _check_name(spec, "priorityClassName", dns_subdomain, path, errors)
     if (runtime := spec.get("runtimeClassName")) is not None:
         errors += invalid_for(f"{path}.runtimeClassName", runtime, dns_subdomain(text(runtime)))
@@ -109,7 +95,7 @@ def _check_rest(spec: Mapping[str, Any], path: str, errors: list[FieldError], op
     if overhead := mapping(spec.get("overhead")):
         check_requirements({"limits": overhead}, f"{path}.overhead", errors, frozenset())
     if spec.get("os") is not None:
-        check_platform(spec, path, errors)
+        platform.check_platform(spec, path, errors)
     if options.current and spec.get("hostnameOverride") is not None:
         _check_host_name(spec, f"{path}.hostnameOverride", errors)
 
@@ -170,7 +156,7 @@ def check_pod(pod: Mapping[str, Any]) -> list[FieldError]:
         ]
     for field in ("containers", "initContainers"):
         for index, container in mappings(spec.get(field)):
-            check_image(container, f"spec.{field}[{index}]", errors)
+            containers.check_image(container, f"spec.{field}[{index}]", errors)
     return errors
 
 

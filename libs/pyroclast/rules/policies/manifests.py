@@ -26,7 +26,6 @@ def validating_manifests(
     namespace: str = "volcano-system",
     max_pods: str = str(MOST_PODS),
     allows_placement: str = "false",
-    version: str = "v1",
 ) -> list[dict[str, Any]]:
     """Return the ValidatingAdmissionPolicies and their bindings, which do not check the namespaces in `exempt`.
 
@@ -50,7 +49,7 @@ def validating_manifests(
             **_named("matchConditions", conditions),
             "validations": [_validation(validation, policy, values) for validation in policy.validations],
         }
-        objects += with_binding("ValidatingAdmissionPolicy", policy.name, spec, binding=f"{policy.name}-binding", version=version)
+        objects += with_binding("ValidatingAdmissionPolicy", policy.name, spec, binding=f"{policy.name}-binding", version="v1")
     return objects
 
 
