@@ -77,13 +77,11 @@ WRITTEN: Final = "written"
 """The kind of the cursor whose time is the last time at which the recording replica had written all rows."""
 
 HOURS_AT_ONCE: Final = 24
-FIRST_ANALYZED: Final = 2_000
-GROWTH: Final = 4
+FIRST_ANALYZED, GROWTH = 2_000, 4
 """The number of written rows before the first ANALYZE, and the growth factor before the next ANALYZE.
 
 Without statistics, the query planner assumes empty tables and reads them whole. Autovacuum analyses them only a minute later.
 """
-
 
 WHOSE: Final = (*(jobs.c[name] for name in OF_STATE[jobs]), jobs.c.states)
 """The columns of a Job that determine to whom the usage of its pods is charged."""

@@ -34,10 +34,9 @@ log = structlog.get_logger()
 
 PREFIX: Final = "/api/v1/"
 HEADER_BYTES: Final = 16 * 1024
-AT_ONCE_PER_USER: Final = 2
+AT_ONCE_PER_USER: Final = 2  # half of the connections for requests
 MOST_NAMESPACES: Final = 1000
 """Most namespaces about which the API server is asked for one request of a user who may not read all."""
-"""Half of the connections for requests."""
 
 BEHIND_SECONDS: Final = 180.0
 """After this time without a write, answers say that later changes are not known."""

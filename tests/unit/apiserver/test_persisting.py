@@ -51,17 +51,11 @@ def _stored(server: RunningServer) -> dict[str, list[str]]:
     return {each.name: list(each.keys()) for each in server.server.store.collections() if each.items}
 
 
+_SERVER = (sys.executable, "-m", "pyroclast_standalone.apiserver", "--port", "0", "--data-dir")
+
+
 async def _start(directory: Path) -> tuple[asyncio.subprocess.Process, str]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "pyroclast_standalone.apiserver",
-        "--data-dir",
-        str(directory),
-        "--port",
-        "0",
-        stdout=asyncio.subprocess.PIPE,
-    )
+    process = await asyncio.create_subprocess_exec(*_SERVER, str(directory), stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     line = (await process.stdout.readline()).decode()
     assert line.startswith("ready ")
@@ -117,16 +111,7 @@ def test_damaged_database_raises_an_error_naming_the_file(tmp_path: Path, conten
 
 async def test_server_exits_with_status_1_and_one_line_when_the_database_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "state.db").write_bytes(b"this is no database at all")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "pyroclast_standalone.apiserver",
-        "--data-dir",
-        str(tmp_path),
-        "--port",
-        "0",
-        stderr=asyncio.subprocess.PIPE,
-    )
+    process = await asyncio.create_subprocess_exec(*_SERVER, str(tmp_path), stderr=asyncio.subprocess.PIPE)
     _, errors = await process.communicate()
     assert process.returncode == 1
     assert errors.decode().splitlines() == [

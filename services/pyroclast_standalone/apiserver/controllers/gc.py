@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from pyroclast_standalone.apiserver.access.internal import GARBAGE_COLLECTOR, KeyedWorker, request
 from pyroclast_standalone.apiserver.requests import status
+from pyroclast_standalone.apiserver.storage import objectmeta
 from pyroclast_standalone.apiserver.storage.registry import Registry, Resource
 from pyroclast_standalone.apiserver.storage.store import DELETED, Change, Collection, Store, Stored
 from pyroclast_standalone.apiserver.verbs.deleting import FOREGROUND, ORPHAN, DeleteOptions, Deleter
@@ -166,7 +167,8 @@ class GarbageCollector:
 
     async def _delete(self, resource: Resource, stored: Stored, policy: str) -> None:
         context = request(GARBAGE_COLLECTOR, "delete", resource, stored.key, self._now())
-        options = DeleteOptions(policy=policy, uid=stored.uid, wire=_wire(policy, stored.uid))
+        wire = {**_OPTIONS, "preconditions": {"uid": stored.uid}, "propagationPolicy": policy}
+        options = DeleteOptions(policy=policy, uid=stored.uid, wire=wire)
         try:
             await self._deleter.delete_key(context, resource, stored.key, options)
         except status.StatusError as error:
@@ -194,28 +196,16 @@ class GarbageCollector:
 _OPTIONS: Final = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
 
 
-def _wire(policy: str, uid: str) -> dict[str, Any]:
-    return {**_OPTIONS, "preconditions": {"uid": uid}, "propagationPolicy": policy}
-
-
 def _blocks(body: dict[str, Any], uid: str) -> bool:
     references = body["metadata"].get("ownerReferences") or ()
     return any(each.get("uid") == uid and each.get("blockOwnerDeletion") for each in references)
 
 
 def _without_owners(body: dict[str, Any], uids: set[str]) -> None:
-    metadata = body["metadata"]
-    kept = [each for each in metadata.get("ownerReferences") or () if each.get("uid") not in uids]
-    if kept:
-        metadata["ownerReferences"] = kept
-    else:
-        metadata.pop("ownerReferences", None)
+    kept = [each for each in body["metadata"].get("ownerReferences") or () if each.get("uid") not in uids]
+    objectmeta.keep_items(body["metadata"], "ownerReferences", kept)
 
 
 def _without_finalizer(body: dict[str, Any], finalizer: str) -> None:
-    metadata = body["metadata"]
-    kept = [each for each in metadata.get("finalizers") or () if each != finalizer]
-    if kept:
-        metadata["finalizers"] = kept
-    else:
-        metadata.pop("finalizers", None)
+    kept = [each for each in body["metadata"].get("finalizers") or () if each != finalizer]
+    objectmeta.keep_items(body["metadata"], "finalizers", kept)

@@ -48,6 +48,14 @@ def keep_system_fields(new: dict[str, Any], old: Mapping[str, Any]) -> None:
         new["uid"] = old["uid"]
 
 
+def keep_items(metadata: dict[str, Any], field: str, items: list[Any]) -> None:
+    """Set a list of the metadata, or remove the field if the list is empty."""
+    if items:
+        metadata[field] = items
+    else:
+        metadata.pop(field, None)
+
+
 def mark_deleting(metadata: dict[str, Any], now: float) -> None:
     """Mark the object as deleted: it is removed when its finalizers are gone."""
     if metadata.get("deletionGracePeriodSeconds") is None and metadata.get("generation", 0) > 0:

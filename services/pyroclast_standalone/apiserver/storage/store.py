@@ -276,31 +276,25 @@ class Store:
 
     def put(self, collection: Collection, key: str, body: dict[str, Any]) -> Stored:
         """Commit `body` under `key` as the next revision, and take ownership of `body`. The caller has checked for conflicts."""
-        previous = collection.items.get(key)
+        return self._commit(MODIFIED if key in collection.items else ADDED, collection, key, body)
+
+    def delete(self, collection: Collection, key: str) -> Stored:
+        """Commit the deletion of `key`. Return the last state, which watchers receive."""
+        return self._commit(DELETED, collection, key, collection.items[key].load())
+
+    def _commit(self, kind: str, collection: Collection, key: str, body: dict[str, Any]) -> Stored:
         self.revision += 1
         body["metadata"]["resourceVersion"] = str(self.revision)
         current = make_stored(collection, key, self.revision, body)
-        self._record(collection, Change(MODIFIED if previous else ADDED, self.revision, current, previous))
-        return current
-
-    def delete(self, collection: Collection, key: str, body: dict[str, Any] | None = None) -> Stored:
-        """Commit the deletion of `key`. Return the last state that watchers receive: `body`, by default the stored one."""
-        previous = collection.items[key]
-        body = previous.load() if body is None else body
-        self.revision += 1
-        body["metadata"]["resourceVersion"] = str(self.revision)
-        current = make_stored(collection, key, self.revision, body)
-        self._record(collection, Change(DELETED, self.revision, current, previous))
-        return current
-
-    def _record(self, collection: Collection, change: Change) -> None:
+        change = Change(kind, self.revision, current, collection.items.get(key))
         collection.record(change)
         if self._journal is None:
             self._publish(collection, change)
-            return
+            return current
         if not self._unwritten:
             asyncio.get_running_loop().call_soon(self.flush)
         self._unwritten.append((collection, change))
+        return current
 
     async def durable(self) -> None:
         """Wait until all commits so far are in the journal. Raises Exception: the error of the journal."""

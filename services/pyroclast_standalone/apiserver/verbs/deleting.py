@@ -291,7 +291,4 @@ def _choose_finalizers(resource: Resource, metadata: dict[str, Any], options: De
     if wanted is None:
         return
     kept = [each for each in finalizers if each not in {ORPHAN, FOREGROUND}]
-    if kept + wanted != finalizers:
-        metadata["finalizers"] = kept + wanted
-        if not metadata["finalizers"]:
-            del metadata["finalizers"]
+    objectmeta.keep_items(metadata, "finalizers", kept + wanted)
