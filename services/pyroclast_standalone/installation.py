@@ -35,10 +35,7 @@ _TRIES: Final = 5
 
 
 async def release(kubeconfig: Path, say: Callable[[str], None]) -> int:
-    """Remove Pyroclast's finalizers from all objects of the cluster. Nothing is deleted.
-
-    Returns:
-        0.
+    """Remove Pyroclast's finalizers from all objects of the cluster. Nothing is deleted. Return the exit status 0.
 
     Raises KubeError: the API server does not answer.
     """
@@ -227,18 +224,21 @@ def objects(
 
 def _publishing() -> list[Manifest]:
     """Return the RBAC rules for creating native PodGroups, which the chart has only if the controllers need them."""
-    name, group = f"{RELEASE}-native-groups", "rbac.authorization.k8s.io"
     rule = {"apiGroups": [NATIVE_POD_GROUPS.group], "resources": [NATIVE_POD_GROUPS.plural], "verbs": ["create", "get", "patch"]}
     account = {"kind": "ServiceAccount", "name": f"{RELEASE}-controllers", "namespace": NAMESPACE}
-    common = {"apiVersion": f"{group}/v1", "metadata": {"name": name}}
+    return bound_role("Cluster", f"{RELEASE}-native-groups", "", [account], [rule])
+
+
+def bound_role(
+    scope: str, name: str, namespace: str, subjects: list[dict[str, str]], rules: list[dict[str, list[str]]]
+) -> list[Manifest]:
+    """Return a role and its binding to `subjects`. `scope`: `Cluster`, or empty for a role in `namespace`."""
+    metadata: dict[str, Any] = {"name": name, **({"namespace": namespace} if namespace else {})}
+    group, kind = "rbac.authorization.k8s.io", f"{scope}Role"
+    common, reference = {"apiVersion": f"{group}/v1", "metadata": metadata}, {"apiGroup": group, "kind": kind, "name": name}
     return [
-        {**common, "kind": "ClusterRole", "rules": [rule]},
-        {
-            **common,
-            "kind": "ClusterRoleBinding",
-            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
-            "subjects": [account],
-        },
+        {**common, "kind": kind, "rules": rules},
+        {**common, "kind": f"{kind}Binding", "roleRef": reference, "subjects": subjects},
     ]
 
 

@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pyroclast.api.types import CONFIG_MAPS, NAMESPACES, Key
 from pyroclast.kube.basics.errors import NotFound
@@ -90,8 +90,8 @@ def _shared() -> list[Manifest]:
     servers = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": _SERVERS, "verbs": ["get"]}
     group = {"kind": "Group", "apiGroup": _RBAC, "name": GROUP}
     return [
-        *_binding("Cluster", "pyroclast-machine-users", "", [group], rules),
-        *_binding("", "pyroclast-machine-users", installation.NAMESPACE, [group], [servers]),
+        *installation.bound_role("Cluster", "pyroclast-machine-users", "", [group], rules),
+        *installation.bound_role("", "pyroclast-machine-users", installation.NAMESPACE, [group], [servers]),
     ]
 
 
@@ -106,19 +106,7 @@ def _own(name: str) -> list[Manifest]:
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {_USER: name}}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
         {"apiVersion": f"{_RBAC}/v1", "kind": "RoleBinding", "metadata": metadata, "roleRef": role, "subjects": [user, account]},
-        *_binding("", f"{name}-token", name, [user], [token]),
-    ]
-
-
-def _binding(
-    scope: str, name: str, namespace: str, subjects: list[dict[str, str]], rules: list[dict[str, list[str]]]
-) -> list[Manifest]:
-    metadata: dict[str, Any] = {"name": name, **({"namespace": namespace} if namespace else {})}
-    kind, common = f"{scope}Role", {"apiVersion": f"{_RBAC}/v1", "metadata": metadata}
-    reference = {"apiGroup": _RBAC, "kind": kind, "name": name}
-    return [
-        {**common, "kind": kind, "rules": rules},
-        {**common, "kind": f"{kind}Binding", "roleRef": reference, "subjects": subjects},
+        *installation.bound_role("", f"{name}-token", name, [user], [token]),
     ]
 
 

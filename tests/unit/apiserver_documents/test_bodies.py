@@ -89,6 +89,21 @@ def test_arbitrary_protobuf_is_decoded_or_raises_undecodable(content):
         decode(envelope)
 
 
+def message(*fields):
+    return b"".join(bytes([number << 3 | 2, len(content)]) + content for number, content in fields)
+
+
+def test_lists_by_name_are_read_from_protobuf():
+    extra = [
+        message((1, name), (2, message(*((1, each) for each in listed))))
+        for name, listed in ((b"k", (b"a", b"b")), (b"none", ()))
+    ]
+    spec = message((3, b"u"), *((5, entry) for entry in extra))
+    kind = message((1, b"authorization.k8s.io/v1"), (2, b"SubjectAccessReview"))
+    decoded = decode(b"k8s\0" + message((1, kind), (2, message((2, spec)))))
+    assert decoded["spec"] == {"user": "u", "extra": {"k": ["a", "b"], "none": []}}
+
+
 @pytest.mark.parametrize("body", [b"", b"{}", b"k8s\0", b"k8s\0\x0a\x05abc", b"k8s\0\x0a\xff\xff\xff\xff"])
 def test_malformed_protobuf_is_refused(body):
     with pytest.raises((Undecodable, UnsupportedBody)):

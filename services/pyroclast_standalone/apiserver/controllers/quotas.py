@@ -17,7 +17,7 @@ _RECOUNT_SECONDS: Final = 0.1  # between the end of an object and the recount, s
 
 Usage: TypeAlias = dict[str, Quantity]
 
-_ONE: Final = quantity.from_value(1)
+_ZERO, _ONE = quantity.parse("0"), quantity.from_value(1)
 _COUNTED_BY_NAME: Final = {
     *("pods", "services", "configmaps", "secrets", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas")
 }
@@ -153,9 +153,7 @@ class Quotas:
         if not delta:
             return False
         state = quota.setdefault("status", {})
-        used = _parse(state.get("used"))
-        for each in hard:
-            used.setdefault(each, _parse({each: "0"})[each])
+        used = {**dict.fromkeys(hard, _ZERO), **_parse(state.get("used"))}
         over = {each: value for each, value in delta.items() if hard[each] < used[each] + value}
         if over:
             why = (
@@ -177,7 +175,7 @@ class Quotas:
         quota = stored.load()
         spec = quota["spec"]
         hard = _parse(spec.get("hard"))
-        used = {name: _parse({name: "0"})[name] for name in hard}
+        used = dict.fromkeys(hard, _ZERO)
         for collection in self._counted(hard):
             resource = self._registry.over(collection.name)
             if resource is None or not resource.namespaced:

@@ -15,11 +15,21 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+import msgspec
+
 from pyroclast.resources.go_text import go_quote, go_value
 from pyroclast_standalone.apiserver.documents import field_sets
 from pyroclast_standalone.apiserver.documents.errors import ApplyConflict, Json, Object, PatchFailure, Undecodable
 from pyroclast_standalone.apiserver.documents.field_sets import FieldSet, item_key, show_path
-from pyroclast_standalone.apiserver.documents.managed_fields import Owner, decode, encode, of_endpoint, owned, update_owners
+from pyroclast_standalone.apiserver.documents.managed_fields import (
+    Owner,
+    decode,
+    encode,
+    of_endpoint,
+    owned,
+    unmanaged,
+    update_owners,
+)
 from pyroclast_standalone.apiserver.documents.schema import Node
 
 _NUMBERS = {"integer", "number"}
@@ -182,10 +192,7 @@ def with_named_fields(fields: FieldSet, node: Node) -> FieldSet:
     """Return `fields` with every declared field on the path to a member as a member too."""
     result: FieldSet = {}
     for key, child in fields.items():
-        if key == ".":
-            result[key] = child
-            continue
-        if not child:
+        if key == "." or not child:
             result[key] = child
             continue
         inner, is_declared = _below(key, node)
@@ -225,7 +232,7 @@ def apply(
     `manager` takes over fields of other managers.
     """
     _check(applied, schema, api_version)
-    before = _without_owners(live) if live is not None else _blank(applied, schema)
+    before = unmanaged(live) if live is not None else _blank(applied, schema)
     owners = decode((live or {}).get("metadata", {}).get("managedFields"))
     if not owners and live is not None:
         former = Owner(_FORMER, "Update", api_version, {}, now, subresource)
@@ -261,11 +268,6 @@ def _blank(applied: Object, schema: Node) -> Object:
     return {**blank, "apiVersion": applied["apiVersion"], "kind": applied.get("kind")}
 
 
-def _without_owners(document: Object) -> Object:
-    metadata = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
-    return {**document, "metadata": metadata}
-
-
 def _applied(
     before: Object, applied: Object, schema: Node, owners: list[Owner], applier: Owner, *, force: bool
 ) -> tuple[Object, list[Owner]]:
@@ -292,10 +294,9 @@ def _applied(
     for owner in others:
         fields = field_sets.difference(field_sets.difference(owner.fields, touched), change.removed)
         if fields:
-            kept.append(Owner(owner.manager, owner.operation, owner.api_version, fields, owner.time, owner.subresource))
+            kept.append(owner.owning(fields))
     time = applier.time if before != after else last.time if last is not None else None
-    mine = Owner(applier.manager, applier.operation, applier.api_version, owned(wanted), time, applier.subresource)
-    return after, [*kept, mine]
+    return after, [*kept, msgspec.structs.replace(applier, fields=owned(wanted), time=time)]
 
 
 def _pruned(merged: Object, schema: Node, last: FieldSet, owned_sets: Iterable[FieldSet]) -> Object:

@@ -251,19 +251,6 @@ def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
     return result
 
 
-def without(fields: FieldSet, path: tuple[str, ...]) -> FieldSet:
-    """Return `fields` without `path` and everything below it."""
-    key = path[0]
-    if key not in fields:
-        return fields
-    if len(path) == 1:
-        return {name: child for name, child in fields.items() if name != key}
-    below = without(fields[key], path[1:])
-    if below or not fields[key]:
-        return {**fields, key: below}
-    return {name: child for name, child in fields.items() if name != key}
-
-
 def members(fields: FieldSet, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Yield the paths of all members in the order of the API's messages."""
     keys = sorted((key for key in fields if key != _SELF), key=_order)

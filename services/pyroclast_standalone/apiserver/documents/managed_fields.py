@@ -40,7 +40,7 @@ class Owner(msgspec.Struct, frozen=True):
 
     def owning(self, fields: FieldSet) -> Owner:
         """Return the same entry of managedFields with `fields` as the owned fields."""
-        return Owner(self.manager, self.operation, self.api_version, fields, self.time, self.subresource)
+        return msgspec.structs.replace(self, fields=fields)
 
     def wire(self) -> Object:
         """Return this entry of managedFields as JSON."""
@@ -161,14 +161,15 @@ def track_update(
     metadata.pop("managedFields", None)
     if old is not None and not owners:
         return  # a cleared object has no owners until a client applies
-    before = schema.blank if old is None else {**old, "metadata": _bare(old["metadata"])}
+    before = schema.blank if old is None else unmanaged(old)
     entries = encode(update_owners(owners, before, new, schema, Owner(manager, "Update", api_version, {}, now, subresource)))
     if entries:
         metadata["managedFields"] = entries
 
 
-def _bare(metadata: Object) -> Object:
-    return {name: value for name, value in metadata.items() if name != "managedFields"}
+def unmanaged(document: Object) -> Object:
+    """Return an object without its managedFields."""
+    return {**document, "metadata": {name: each for name, each in document["metadata"].items() if name != "managedFields"}}
 
 
 def update_owners(owners: list[Owner], before: Mapping[str, Json], after: Object, schema: Node, writer: Owner) -> list[Owner]:

@@ -12,7 +12,7 @@ import orjson
 
 from pyroclast_standalone.apiserver.documents.errors import Json, Object, Undecodable, UnsupportedBody
 from pyroclast_standalone.apiserver.documents.schema import definition_name
-from pyroclast_standalone.apiserver.documents.wire import Field, messages, named_types
+from pyroclast_standalone.apiserver.documents.wire import MAP_OF_LISTS, messages, resolved
 
 _MAGIC: Final = b"k8s\x00"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -20,7 +20,6 @@ _HINT: Final = "re-run with `--dry-run=client -o yaml | kubectl create -f -`"
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
 _NUMBERS: Final = {"bool", "int32", "int64", "int", "uint8", "byte"}
 _SCALARS: Final = {*_NUMBERS, "string", "float64", "bytes"}
-_TEXTS: Final = {"io.k8s.apimachinery.pkg.types.UID", "io.k8s.apimachinery.pkg.types.NodeName"}
 
 Parts = dict[int, list[Any]]
 """The values of a message by field number: a number, or the bytes of any longer value."""
@@ -101,14 +100,6 @@ _SPECIAL: Final[Mapping[str, Callable[[Parts], Json]]] = {
 }
 
 
-def _resolved(field: Field) -> tuple[str, str]:
-    kind, container = field.type, field.container
-    while kind in named_types():
-        kind, inner = named_types()[kind]
-        container = inner or container
-    return "string" if kind in _TEXTS else kind, container
-
-
 def _value(value: Any, kind: str) -> Json:  # noqa: ANN401 - a result of `_parts`
     if kind == "bool":
         return bool(value)
@@ -138,6 +129,11 @@ def _numbers(values: list[Any]) -> list[Any]:
     return found
 
 
+def _listed(data: bytes, kind: str) -> list[Json]:
+    """Return the items of a named list, which is a message."""
+    return [_value(each, kind) for each in _read(data).get(1, ())]
+
+
 def _object(data: bytes, name: str) -> Object:
     """Return a message as JSON, with embedded messages flattened and empty texts omitted."""
     result: Object = {}
@@ -146,11 +142,12 @@ def _object(data: bytes, name: str) -> Object:
         values = parts.get(field.number) if field.number else None
         if not values:
             continue
-        kind, container = _resolved(field)
-        if container == "map":
-            entries = [_read(each) for each in values]
+        kind, container = resolved(field)
+        if container in {"map", MAP_OF_LISTS}:
             empty = 0 if kind in _NUMBERS else b""
-            result[field.name] = {_text(entry, 1): _value(entry.get(2, [empty])[-1], kind) for entry in entries}
+            entries = {_text(entry, 1): entry.get(2, [empty])[-1] for entry in map(_read, values)}
+            read = _listed if container == MAP_OF_LISTS else _value
+            result[field.name] = {name: read(each, kind) for name, each in entries.items()}
         elif container == "list":
             items = _numbers(values) if kind in _NUMBERS else values
             result[field.name] = [_value(each, kind) for each in items]

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from pyroclast.resources.go_text import go_kind
 from pyroclast_standalone.apiserver.documents.errors import Json, Object, Undecodable
 from pyroclast_standalone.apiserver.documents.scalars import canonical_amount, canonical_quantity, canonical_time
-from pyroclast_standalone.apiserver.documents.wire import Field, messages, named_types
+from pyroclast_standalone.apiserver.documents.wire import MAP_OF_LISTS, Field, messages, resolved
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"
@@ -26,17 +26,9 @@ _FREE: Final = {
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON",
     f"{_META}FieldsV1",
 }
-_INTEGERS: Final = {"int", "int16", "int32", "int64", "uint8", "uint32", "uint64", "byte"}
-_LIMITS: Final = {
-    "int": 2**63,
-    "int64": 2**63,
-    "int32": 2**31,
-    "int16": 2**15,
-    "byte": 2**8,
-    "uint8": 2**8,
-    "uint32": 2**32,
-    "uint64": 2**64,
-}
+_BITS: Final = {"int": 63, "int64": 63, "int32": 31, "int16": 15, "byte": 8, "uint8": 8, "uint32": 32, "uint64": 64}
+_LIMITS: Final = {kind: 2**bits for kind, bits in _BITS.items()}
+_INTEGERS: Final = frozenset(_LIMITS)
 _PYTHON: Final[dict[str, type]] = {"string": str, "bool": bool, "float64": float, **dict.fromkeys(_INTEGERS, int)}
 _ZEROS: Final[dict[str, Json]] = {"string": "", "bool": False, "float64": 0, **dict.fromkeys(_INTEGERS, 0)}
 
@@ -83,37 +75,13 @@ class _BadBytes(Undecodable):
 
 def _mismatch(error: _Mismatch, run: _Run, holder: str) -> Undecodable:
     place = ".".join(step for step in run.path if isinstance(step, str))
-    kind = _number_text(error) or go_kind(error.value)
-    text = f"json: cannot unmarshal {kind} into Go struct field {holder}.{place} of type {error.wanted}"
-    return Undecodable(text)
-
-
-def _number_text(error: _Mismatch) -> str:
-    if (
-        isinstance(error.value, int | float)
-        and not isinstance(error.value, bool)
-        and error.wanted.rpartition(".")[2] in _INTEGERS
-    ):
-        return f"number {error.value}"
-    return ""
+    is_number = error.value.__class__ in {int, float} and error.wanted.rpartition(".")[2] in _INTEGERS
+    kind = f"number {error.value}" if is_number else go_kind(error.value)
+    return Undecodable(f"json: cannot unmarshal {kind} into Go struct field {holder}.{place} of type {error.wanted}")
 
 
 def _short(name: str) -> str:
     return ".".join(name.split(".")[-2:])
-
-
-_LISTS_BY_NAME: Final = "map of lists"
-
-
-def _resolved(kind: str, container: str) -> tuple[str, str]:
-    """Return a field's type with named types resolved."""
-    named = named_types()
-    while kind in named:
-        kind, inner = named[kind]
-        container = _LISTS_BY_NAME if (container, inner) == ("map", "list") else inner or container
-    if kind in {"io.k8s.apimachinery.pkg.types.UID", "io.k8s.apimachinery.pkg.types.NodeName"}:
-        return "string", container
-    return kind, container
 
 
 def _scalar(kind: str, name: str) -> Decoder:
@@ -132,14 +100,6 @@ def _scalar(kind: str, name: str) -> Decoder:
         raise _Mismatch(value, name)
 
     return decode
-
-
-def _quantity(value: Json, _run: _Run) -> Json:
-    return canonical_quantity(value)
-
-
-def _amount(value: Json, _run: _Run) -> Json:
-    return canonical_amount(value)
 
 
 def _text_as(read: Callable[[str], Json]) -> Decoder:
@@ -169,10 +129,6 @@ def _bytes(value: Json, _run: _Run) -> Json:
     return value
 
 
-def _free(value: Json, _run: _Run) -> Json:
-    return value
-
-
 def _schema_or_else(value: Json, run: _Run) -> Json:
     """Decode a schema, or one of its alternatives: a boolean, or a list of schemas or texts."""
     if isinstance(value, dict):
@@ -183,13 +139,13 @@ def _schema_or_else(value: Json, run: _Run) -> Json:
 
 
 _SPECIAL: Final[dict[str, Decoder]] = {
-    _QUANTITY: _quantity,
+    _QUANTITY: lambda value, _run: canonical_quantity(value),
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _int_or_string,
     f"{_META}Time": _text_as(canonical_time),
     f"{_META}MicroTime": _text_as(lambda text: canonical_time(text, micro=True)),
     f"{_META}Duration": _text_as(lambda text: text),
     "bytes": _bytes,
-    **dict.fromkeys(_FREE, _free),
+    **dict.fromkeys(_FREE, lambda value, _run: value),
     **{f"{_SCHEMA}Or{other}": _schema_or_else for other in ("Array", "Bool", "StringArray")},
 }
 _STRUCTS: Final = {
@@ -338,7 +294,7 @@ class Codec:
         fill: list[tuple[str, Callable[[], Json]]] = []
         for field in _flat(self.name):
             decoder, python = _decoder_of(field)
-            kind, container = _resolved(field.type, field.container)
+            kind, container = resolved(field)
             is_message = not container and kind not in _SPECIAL and kind in messages()
             omits = field.omits_empty and not field.is_pointer and not is_message and kind not in _FREE
             fields[field.name] = (decoder, python, omits)
@@ -355,7 +311,7 @@ def _flat(name: str) -> list[Field]:
 
 
 def _zero_of(field: Field) -> Callable[[], Json]:
-    kind, container = _resolved(field.type, field.container)
+    kind, container = resolved(field)
     if field.is_pointer or container:
         return lambda: None
     value = _SPECIAL_ZEROS.get(kind, _ZEROS.get(kind))
@@ -364,7 +320,7 @@ def _zero_of(field: Field) -> Callable[[], Json]:
 
 def _decoder_of(field: Field) -> tuple[Decoder, type | None]:
     """Return the decoder of a field's value, and the Python type that needs no decoding."""
-    kind, container = _resolved(field.type, field.container)
+    kind, container = resolved(field)
     shown = _short(field.type) if "." in field.type else field.type
     if kind in _SPECIAL:
         item, python, zero = _SPECIAL[kind], None, lambda: _SPECIAL_ZEROS.get(kind)
@@ -377,11 +333,12 @@ def _decoder_of(field: Field) -> tuple[Decoder, type | None]:
     match container:
         case "list":
             return _list_of(item, zero, f"[]{shown}", python), None
-        case "map of lists":
+        case container if container == MAP_OF_LISTS:
             return _map_of(_list_of(item, zero, shown, python), list, f"map[string]{shown}", None), None
         case "map":
             named = shown if field.container != container else f"map[string]{shown}"
-            return _map_of(_amount if kind == _QUANTITY else item, zero, named, python), None
+            amount: Decoder = lambda value, _run: canonical_amount(value)  # noqa: E731 - beside its only use
+            return _map_of(amount if kind == _QUANTITY else item, zero, named, python), None
         case _:
             return item, python
 

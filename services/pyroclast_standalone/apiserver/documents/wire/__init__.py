@@ -60,7 +60,15 @@ def messages() -> Mapping[str, tuple[Field, ...]]:
     }
 
 
+_TEXTS: Final = {"io.k8s.apimachinery.pkg.types.UID", "io.k8s.apimachinery.pkg.types.NodeName"}
+MAP_OF_LISTS: Final = "map of lists"
+
+
 @cache
-def named_types() -> Mapping[str, tuple[str, str]]:
-    """Return the named types that are not messages, each with its underlying (type, container)."""
-    return {name: (kind, container) for name, (kind, container) in _load()["named"].items()}
+def resolved(field: Field) -> tuple[str, str]:
+    """Return the type and the container of a field by its named types. A map whose values are a named list is `MAP_OF_LISTS`."""
+    kind, container = field.type, field.container
+    while kind in _load()["named"]:
+        kind, inner = _load()["named"][kind]
+        container = MAP_OF_LISTS if (container, inner) == ("map", "list") else inner or container
+    return "string" if kind in _TEXTS else kind, container
