@@ -14,7 +14,7 @@ import msgspec
 from pyroclast.api import keys
 from pyroclast.api.enums import NativeConditionType, PodGroupConditionType, PodGroupPhase, PodPhase
 from pyroclast.api.records import Meta, Pod, PodGroup, PodGroupCondition, PodGroupSpec, PodGroupStatus, Wire, reading
-from pyroclast.api.types import JOBS, POD_GROUPS
+from pyroclast.api.types import POD_GROUPS
 
 CONDITIONS: Final[Mapping[str, str]] = {keys.WAITING: NativeConditionType.WAITING, keys.RESERVATION: "pyroclast.dev/Reservation"}
 """The type of the pod's condition that stands for each annotation that the scheduler writes on a PodGroup."""
@@ -27,9 +27,7 @@ class _Written(Wire, frozen=True, kw_only=True):
 
 def is_described(pod: Pod) -> bool:
     """Whether `pod` describes its group itself. A policy lets only the job controller write on pods with this label."""
-    meta = pod.metadata
-    owner = meta.controller if keys.POD_GROUP in meta.labels and keys.POD_GROUP in meta.annotations else None
-    return owner is not None and (owner.kind, owner.api_version) == (JOBS.kind, JOBS.api_version)
+    return keys.POD_GROUP in pod.metadata.labels and keys.POD_GROUP in pod.metadata.annotations
 
 
 def group_of(pod: Pod) -> PodGroup | None:

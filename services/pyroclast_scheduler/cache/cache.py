@@ -135,9 +135,10 @@ class Cache:
             if new is None:
                 self.seats.pod(old, is_there=False)
             self._changed()
-        self._read_group(old, new)
+        is_ours = new is not None and (new.spec.scheduler_name in self._names or bool(new.spec.node_name))
+        self._read_group(old, new if is_ours else None)
         self.jobs.count_strangers(old, new)
-        if new is not None and (new.spec.scheduler_name in self._names or new.spec.node_name) and self._set_pod(new):
+        if new is not None and is_ours and self._set_pod(new):
             self._changed()
 
     def node_changed(self, old: records.Node | None, new: records.Node | None) -> None:

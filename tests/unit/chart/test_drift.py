@@ -61,7 +61,8 @@ def flags_of(documents, program):
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_flag_can_be_set_by_a_chart_value(helm, program):
     key = KEYS[program]
-    secret = rendered(helm, "webhook.certificates=secret", "custom.place_before_pods=true")
+    switches = ("custom.place_before_pods=true", "custom.one_pod_without_group=true")
+    secret = rendered(helm, "webhook.certificates=secret", *switches)
     given = flags_of(rendered(helm, *ALL_FLAGS), program) | flags_of(secret, program) | {"v", "log-level"}
     there_are = {name.replace("_", "-") for name in values_schema.SETTINGS[key].model_fields}
     assert there_are - given - set(values_schema.extra_flags(key)) == UNREACHED.get(program, set())

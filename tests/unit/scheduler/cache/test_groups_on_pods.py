@@ -13,9 +13,9 @@ OWNER = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", 
 TEXT = '{"metadata": {"annotations": {"a": "b"}}, "spec": {"queue": "q", "minMember": 1, "minResources": {"cpu": "2"}}}'
 
 
-def pod(node="-", phase="Pending", version="2", conditions=(), owner=OWNER):
+def pod(node="-", phase="Pending", version="2", conditions=()):
     body = msgspec.to_builtins(objects.pod(["p", "g", node, 2, "1Gi"]))
-    body["metadata"] |= {"resourceVersion": version, "ownerReferences": [owner]}
+    body["metadata"] |= {"resourceVersion": version, "ownerReferences": [OWNER]}
     body["metadata"].setdefault("labels", {})[keys.POD_GROUP] = "none"
     body["metadata"]["annotations"][keys.POD_GROUP] = TEXT
     body["status"] |= {"phase": phase, "conditions": list(conditions)}
@@ -42,8 +42,11 @@ def pod_key():
     return f"{pod().metadata.namespace}/g"
 
 
-def test_pod_that_no_job_controls_describes_no_group(cache):
-    cache.pod_changed(None, pod(owner={**OWNER, "kind": "ReplicaSet"}))
+def test_pod_without_the_label_or_of_another_scheduler_describes_no_group(cache):
+    found = pod()
+    meta = msgspec.structs.replace(found.metadata, labels={})
+    cache.pod_changed(None, msgspec.structs.replace(found, metadata=meta))
+    cache.pod_changed(None, msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, scheduler_name="other")))
     assert cache.snapshot().jobs == []
 
 
