@@ -77,7 +77,7 @@ class Transport:
 
     def __init__(self, config: ClusterConfig, user_agent: str, on_warning: Callable[[str], None] | None = None) -> None:
         self._config = config
-        self._on_warning = on_warning or self._log_warning
+        self._on_warning = on_warning or (lambda text: log.warning("api_server.warning", text=text, server=config.server))
         self._user_agent = user_agent
         self._connections: Connections | None = None
         self._stamp: tuple[object, ...] = ()
@@ -213,12 +213,9 @@ class Transport:
                     self._warnings.add(text)
                     self._on_warning(text)
 
-    def _log_warning(self, text: str) -> None:
-        log.warning("api_server.warning", text=text, server=self._config.server)
-
 
 async def _error(exchange: Exchange, request: Request) -> ApiError:
-    body = await exchange.read()
+    body, pause = await exchange.read(), exchange.headers.get("Retry-After", "")
     try:
         status = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -226,15 +223,10 @@ async def _error(exchange: Exchange, request: Request) -> ApiError:
     return ApiError.from_status(
         exchange.status,
         status if isinstance(status, dict) else {},
-        retry_after=_seconds(exchange.headers.get("Retry-After", "")),
+        retry_after=float(pause) if pause.isdecimal() else None,  # API servers do not send the form with a date
         verb=request.method,
         path=request.path,
     )
-
-
-def _seconds(retry_after: str) -> float | None:
-    """Return the header in seconds; API servers do not send the form with a date."""
-    return float(retry_after) if retry_after.isdecimal() else None
 
 
 def _reason(error: Exception) -> str:

@@ -13,7 +13,7 @@ from pyroclast.rules.jobs.plugins import check_mpi_master, check_plugins, check_
 from pyroclast.rules.jobs.policies import check_estimate, check_policies, check_retry
 from pyroclast.rules.jobs.tasks import check_dependencies, check_minimum, check_task, pod_name_warnings, total_replicas
 from pyroclast.rules.jobs.timing import check_timing
-from pyroclast.rules.jobs.warnings import ROOT_REFUSED, check_queue, spec_warnings
+from pyroclast.rules.jobs.warnings import ROOT_REFUSED, check_queue, pod_specs, spec_warnings
 from pyroclast.rules.lookups import ANY_JOB, ROOT_QUEUE, JobOptions, QueueLookup
 from pyroclast.rules.names import qualified_name
 from pyroclast.rules.podgroups import BOTH_TIERS, check_topology
@@ -62,7 +62,7 @@ def check_spec(
         *check_estimate(spec, path),
         *check_retry(spec, path),
         *check_pods(tasks, path, options),
-        *_check_placement(spec, tasks, path, options),
+        *_check_placement(spec, path, options),
         *check_class(spec, path, options),
         *check_priority(spec, path),
         *check_timing(spec, path, name if queues is not None else ""),
@@ -140,21 +140,16 @@ def check_class(spec: Mapping[str, Any], path: str, options: JobOptions) -> Sequ
     return [untold(forbidden(f"{path}.priorityClassName", why))]
 
 
-def _check_placement(
-    spec: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], path: str, options: JobOptions
-) -> Iterator[Finding]:
+def _check_placement(spec: Mapping[str, Any], path: str, options: JobOptions) -> Iterator[Finding]:
     """Yield a fault for each part of the Job by which its pods would evade the scheduler, and so the limits of their queue."""
     if options.schedulers is None:
         return
-    templates = [
-        (f"{path}.tasks[{index}].template.spec", mapping(mapping(task.get("template")).get("spec")))
-        for index, task in enumerate(tasks)
-    ]
-    for place, holder in ((path, spec), *templates):
+    of_job, *of_pods = pod_specs(spec, path)
+    for place, holder in (of_job, *of_pods):
         name = text(holder.get("schedulerName"))
         if name and name not in options.schedulers:
             yield untold(unsupported(f"{place}.schedulerName", name, sorted(options.schedulers)))
-    for place, pod in templates:
+    for place, pod in of_pods:
         if node := text(pod.get("nodeName")):
             why = f"the scheduler chooses the node; select {node} by its labels, with nodeSelector or affinity"
             yield untold(forbidden(f"{place}.nodeName", why))

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pyroclast.rules.errors import ErrorType, FieldError, forbidden, invalid
+from pyroclast.rules.jobs.warnings import pod_specs
 from pyroclast.rules.lookups import JobOptions
 from pyroclast.rules.names import dns_label, dns_subdomain
 from pyroclast.rules.podspecs import check_template
 from pyroclast.rules.podspecs.annotations import check_annotation_names
-from pyroclast.rules.values import Json, items, mapping, mappings, text
+from pyroclast.rules.values import Json, items, mapping, text
 from pyroclast.rules.verdicts import Finding, untold
 
 _STEP: Final = re.compile(r"([^.\[]+)|\[(\d+)\]")
@@ -40,12 +41,11 @@ def check_made(job: Mapping[str, Any], options: JobOptions, path: str = "spec") 
 
 def check_priority(spec: Mapping[str, Any], path: str) -> Iterator[Finding]:
     """Yield a fault for each pod template with a `priority` beside a class, which alone gives pods their priority."""
-    for index, task in mappings(spec.get("tasks")):
-        pod = mapping(mapping(task.get("template")).get("spec"))
+    for place, pod in list(pod_specs(spec, path))[1:]:
         name = text(pod.get("priorityClassName")) or text(spec.get("priorityClassName"))
         if name and pod.get("priority") is not None:
             why = f'the API server gives the pods the priority of PriorityClass "{name}"; remove this field'
-            yield untold(forbidden(f"{path}.tasks[{index}].template.spec.priority", why))
+            yield untold(forbidden(f"{place}.priority", why))
 
 
 def _of_object(maker: str, manifest: Mapping[str, Any], name: str) -> Iterator[FieldError]:

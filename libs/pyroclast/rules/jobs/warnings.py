@@ -80,7 +80,7 @@ def class_warnings(spec: Mapping[str, Any], path: str, known: Container[str] | N
     """Yield a warning for each PriorityClass that is not in `known` (None: nothing is known): pods with it would be refused."""
     if known is None:
         return
-    for place, holder in _pod_specs(spec, path):
+    for place, holder in pod_specs(spec, path):
         name = holder.get("priorityClassName")
         if name and name not in known:
             yield f'{place}.priorityClassName: there is no PriorityClass "{name}"; no pod of it is made until there is one'
@@ -95,13 +95,14 @@ def scheduler_warnings(
     """
     if schedulers is None:
         return
-    for place, holder in _pod_specs(spec, path):
+    for place, holder in pod_specs(spec, path):
         name = text(holder.get("schedulerName"))
         if name and (name not in own or schedulers.is_known(name)) and (absence := schedulers.absence(name)):
             yield f"{place}.schedulerName: {absence}; the job waits until there is one"
 
 
-def _pod_specs(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def pod_specs(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the spec of a Job at `path`, then that of each of its pod templates, each with its path."""
     yield path, spec
     for index, task in mappings(spec.get("tasks")):
         yield f"{path}.tasks[{index}].template.spec", mapping(mapping(task.get("template")).get("spec"))
