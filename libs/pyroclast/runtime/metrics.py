@@ -13,6 +13,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.samples import Sample
 from prometheus_client.utils import floatToGoString
 
+from pyroclast.kube.basics.observer import Observer
+
 RUN_SECONDS: Final = (10, 60, 600, 3600, 6 * 3600, 86_400)
 """Bounds of the buckets: few, so that a queue has at most 40 series, and equal in all services, so that series can be summed."""
 
@@ -118,8 +120,8 @@ class _Longest:
             self._worst.set(seconds)
 
 
-class ApiMetrics:
-    """Turns the reports of client, informers and queues into metrics (`Observer` and `QueueObserver` of `pyroclast.kube`).
+class ApiMetrics(Observer):
+    """Turns the reports of client, informers and queues into metrics.
 
     Names and labels are those of client-go, so that existing dashboards work; the label `resource` is an addition.
     """

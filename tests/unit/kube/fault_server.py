@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
+from pyroclast.kube.basics.observer import Observer
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client
 
@@ -47,7 +48,7 @@ class Got:
         self.writer.write("\r\n".join(lines).encode())
 
 
-class Observed:
+class Observed(Observer):
     """Told by client and informers; requests as (verb, resource, status)."""
 
     def __init__(self) -> None:

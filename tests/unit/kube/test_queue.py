@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pyroclast.api.types import Key
 from pyroclast.kube.basics.errors import Conflict, TooManyRequests
+from pyroclast.kube.basics.observer import Observer
 from pyroclast.kube.lease.shards import Shards
 from pyroclast.kube.workqueue.queue import QueueClosed, WorkQueue, run_workers
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
@@ -162,17 +163,15 @@ async def test_longest_standstill_is_the_longest_time_without_progress_of_a_key_
     assert work.longest_standstill() == 0.0
 
 
-class Watched:
+class Watched(Observer):
     def __init__(self) -> None:
         self.finishes: list[tuple[float, bool]] = []
         self.waits: list[float] = []
 
-    def depth(self, work: str, waiting: int) -> None: ...
-
-    def started(self, work: str, waited: float) -> None:
+    def started(self, queue: str, waited: float) -> None:
         self.waits.append(waited)
 
-    def finished(self, work: str, worked: float, failed: bool) -> None:
+    def finished(self, queue: str, worked: float, failed: bool) -> None:
         self.finishes.append((worked, failed))
 
 

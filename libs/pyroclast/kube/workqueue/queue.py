@@ -13,7 +13,7 @@ import structlog
 
 from pyroclast.kube.basics.deadline import loop_time
 from pyroclast.kube.basics.errors import ApiError, KubeError, is_transient
-from pyroclast.kube.basics.observer import SILENT, QueueObserver
+from pyroclast.kube.basics.observer import SILENT, Observer
 from pyroclast.kube.workqueue.rejections import Refusals
 from pyroclast.resources.backoff import Backoff
 
@@ -48,7 +48,7 @@ class WorkQueue(Generic[K]):
         first_delay: float = 0.005,
         longest_delay: float = 60.0,
         now: Callable[[], float] = time.time,
-        observer: QueueObserver = SILENT,
+        observer: Observer = SILENT,
     ) -> None:
         self.name = name
         self._backoff = Backoff(first_delay, longest_delay)

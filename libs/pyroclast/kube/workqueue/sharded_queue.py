@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from pyroclast.kube.basics.observer import SILENT, QueueObserver
+from pyroclast.kube.basics.observer import SILENT, Observer
 from pyroclast.kube.workqueue.queue import WorkQueue
 
 K = TypeVar("K", bound=Hashable)
@@ -28,7 +28,7 @@ class ShardedQueue(Generic[K]):
         shard_of: Callable[[K], int | None],
         longest_delay: float = 60.0,
         now: Callable[[], float] = time.time,
-        observer: QueueObserver = SILENT,
+        observer: Observer = SILENT,
     ) -> None:
         self.name = name
         self._shards, self._shard_of = shards, shard_of
