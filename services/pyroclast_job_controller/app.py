@@ -221,7 +221,7 @@ def _queues(service: Service, settings: ControllerSettings, shared: Shared) -> l
     orders = Orders(shared, targets, commands)
     queues = QueueController(shared, queue, orders, most_requeues=settings.max_requeue_num)
     given = CommandController(shared, targets, orders, commands)
-    about = subjects_of(shared.caches.queues, QUEUES)
+    about = subjects_of(shared.caches.queues.get, QUEUES)
     return [
         Controller("queues", queue, settings.worker_threads_for_queue, queues.reconcile, queues.enqueue_all, about),
         _commands("queue-commands", shared, commands, given),
@@ -236,7 +236,7 @@ def _plain_pods(service: Service, settings: ControllerSettings, shared: Shared) 
         shared, queue, owners, admission, settings.scheduler_name, inherit=settings.inherit_owner_annotations
     )
     workloads = WorkloadController(shared, sizes, owners, pods.renew)
-    about = subjects_of(shared.caches.plain_pods, PODS)
+    about = subjects_of(shared.caches.plain_pods.get, PODS)
     return [
         Controller("podgroups", queue, settings.worker_threads_for_podgroup, pods.reconcile, pods.enqueue_all, about),
         Controller("workloads", sizes, 1, workloads.reconcile, workloads.enqueue_all, owners.about),
@@ -250,12 +250,12 @@ def _group_admission(settings: ControllerSettings, shared: Shared) -> GroupAdmis
 def _expiry(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
     queue = work_queue(service, shared, "gc")
     expiry = ExpiryController(shared, queue)
-    about = subjects_of(shared.caches.jobs, JOBS)
+    about = subjects_of(shared.caches.jobs.get, JOBS)
     return [Controller("gc", queue, settings.worker_threads_for_gc, expiry.reconcile, expiry.enqueue_all, about)]
 
 
 def _commands(name: str, shared: Shared, queue: ShardedQueue[Key], orders: CommandController[Any]) -> Controller:
-    return Controller(name, queue, 1, orders.reconcile, orders.enqueue_all, subjects_of(shared.caches.commands, COMMANDS))
+    return Controller(name, queue, 1, orders.reconcile, orders.enqueue_all, subjects_of(shared.caches.commands.get, COMMANDS))
 
 
 def _command_queue(service: Service, shared: Shared, target: ResourceType) -> ShardedQueue[Key]:

@@ -93,7 +93,7 @@ class ColocationController:
         self._configurations: Informer[ColocationConfiguration] = Informer(
             shared.client, COLOCATION_CONFIGURATIONS, ColocationConfiguration, indexers={_NAMESPACE: _namespace_of}
         )
-        self.about = subjects_of(self._pods, PODS)
+        self.about = subjects_of(self._pods.get, PODS)
         shared.caches.watch(self._configurations)
         self._configurations.on_change(self._configuration)
         self._pods.on_change(self._pod)

@@ -34,7 +34,7 @@ class HyperNodeCaches:
 
     def __init__(self, shared: Shared, configuration: Key) -> None:
         self.hyper_nodes = Recent(Informer(shared.client, HYPER_NODES, HyperNode), shared.clock)
-        self.about = subjects_of(self.hyper_nodes, HYPER_NODES)
+        self.about = subjects_of(self.hyper_nodes.get, HYPER_NODES)
         self.nodes: Informer[NodeMeta] = Informer(shared.client, NODES, NodeMeta)
         self.configuration = one_config_map(shared.client, configuration)
         for informer in (self.hyper_nodes.informer, self.nodes, self.configuration):

@@ -40,7 +40,7 @@ class ShardingController:
         self._queue, self._flags, self._sharding = queue, flags, flags
         self._loads: dict[str, NodeLoad] = {}
         self._shards = Recent(Informer(shared.client, NODE_SHARDS, NodeShard), shared.clock)
-        about = subjects_of(self._shards, NODE_SHARDS)
+        about = subjects_of(self._shards.get, NODE_SHARDS)
         self._refusals: Refusals[Key] = Refusals(shared.recorder, lambda key: about(key) or self.about(key))
         self._nodes: Informer[Node] = Informer(shared.client, NODES, Node)
         self._pods: Informer[Pod] = Informer(shared.client, PODS, Pod, indexers={NODE: node_of})

@@ -70,7 +70,7 @@ def build(service: Service, settings: JobFlowSettings, shared: Shared, reach: Re
         controllers += _flows(service, settings, shared, reach)
     if is_enabled(TEMPLATE, settings.controllers):
         queue = work_queue(service, shared, "jobtemplate")
-        templates, about = TemplateController(shared, queue), subjects_of(shared.caches.templates, JOB_TEMPLATES)
+        templates, about = TemplateController(shared, queue), subjects_of(shared.caches.templates.get, JOB_TEMPLATES)
         controllers.append(Controller("jobtemplates", queue, 1, templates.reconcile, templates.enqueue_all, about))
     return controllers
 

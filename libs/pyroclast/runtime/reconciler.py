@@ -152,7 +152,7 @@ class Reconciler(ABC, Generic[R, F, D, M]):
     ) -> None:
         self._client, self._recorder, self._now = context.client, context.recorder, context.now
         self._kind, self._decide, self._objects, self._memories, self._queue = kind, decide, objects, memories, queue
-        self.about = subjects_of(objects, kind)
+        self.about = subjects_of(objects.get, kind)
         context.shards.on_give(memories.clear)
 
     @abstractmethod

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -23,20 +23,15 @@ from pyroclast.kube.http.connections import Request
 from pyroclast.kube.http.transport import Transport
 from pyroclast.resources.backoff import Backoff
 
-
-class Fence(Protocol):
-    """Decides whether writes may begin."""
-
-    def closed_because(self) -> str | None:
-        """Return why no write may begin now; None when writes may begin."""
-
+Fence: TypeAlias = Callable[[], str | None]
+"""Returns why no write may begin now; None when writes may begin."""
 
 _current: ContextVar[Fence | None] = ContextVar("fence", default=None)
 
 
 @contextmanager
 def fenced(fence: Fence) -> Iterator[None]:
-    """Refuse every write of this block, and of the tasks that the block starts, while `fence` is closed."""
+    """Refuse every write of this block, and of the tasks that the block starts, while `fence` gives a reason."""
     token = _current.set(fence)
     try:
         yield
@@ -47,7 +42,7 @@ def fenced(fence: Fence) -> Iterator[None]:
 def closed_because() -> str | None:
     """Return why the current task may not begin a write; None when the task may."""
     fence = _current.get()
-    return None if fence is None else fence.closed_because()
+    return None if fence is None else fence()
 
 
 LONGEST_LINE: Final = 16 * 1024 * 1024  # bytes; the API server refuses objects of more than 3 MiB

@@ -158,9 +158,7 @@ class Lease:
                 pause = self._timing.retry_period / HURRY
 
     def closed_because(self) -> str | None:
-        """Return why no write may begin under this Lease; None while the Lease is certainly held. This method makes a Lease a
-        `Fence`.
-        """
+        """Return why no write may begin under this Lease; None while the Lease is certainly held."""
         if self._left() > 0:
             return None
         return f"lease {self.key} was not renewed for {self._timing.renew_deadline:g} s, another may lead"

@@ -140,7 +140,7 @@ class ShardLeases:
 
 
 async def _fenced(lease: Lease, work: Awaitable[object]) -> None:
-    with fenced(lease):
+    with fenced(lease.closed_because):
         await work
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 import structlog
 
@@ -113,15 +113,11 @@ class Refusals(Generic[K]):
             del self._refused[first[0]]
 
 
-class _Known(Protocol):
-    def get(self, key: Key, /) -> Record | None: ...
-
-
-def subjects_of(known: _Known, kind: ResourceType) -> Callable[[Key], Reference | None]:
-    """Return a function from the key of an object to the reference for its Events, by the records in a cache."""
+def subjects_of(get: Callable[[Key], Record | None], kind: ResourceType) -> Callable[[Key], Reference | None]:
+    """Return a function from the key of an object to the reference for its Events. `get`: returns the record of a key."""
 
     def subject(key: Key) -> Reference | None:
-        record = known.get(key)
+        record = get(key)
         return Reference.of(record, kind) if record is not None else None
 
     return subject
