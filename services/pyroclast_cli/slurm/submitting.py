@@ -120,7 +120,11 @@ async def _submitted(context: Context, command: str, given: Values, work: Work) 
 
 def here() -> Place:
     """Return where the user is, with a new random end for the name of the Job."""
-    return Place("".join(secrets.choice(ALPHABET) for _ in range(5)), getpass.getuser(), str(Path.cwd()), os.environ)
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a number without a name, as in pods of some clusters
+        user = str(os.getuid())
+    return Place("".join(secrets.choice(ALPHABET) for _ in range(5)), user, str(Path.cwd()), os.environ)
 
 
 def _show(made: Submission) -> None:
@@ -131,7 +135,7 @@ def _show(made: Submission) -> None:
 
 def archive(given: Values, command: str) -> bytes:
     """Return the packed current folder, if it travels. A home folder, which has keys in it, only travels on demand."""
-    travels = command == "srun" and not given.keys() & {"volume", "chdir"} and Path.cwd() != Path.home()
+    travels = command == "srun" and not given.keys() & {"volume", "chdir"} and str(Path.cwd()) != os.path.expanduser("~")
     how = given.get("folder", ["copy" if travels else "none"])[-1]
     if how not in {"copy", "none"}:
         raise Failure(f'--folder: "{how}" is not copy or none')
@@ -149,8 +153,11 @@ def archive(given: Values, command: str) -> bytes:
         return member
 
     packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=6) as tar:
-        tar.add(".", filter=counted)
+    try:
+        with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=6) as tar:
+            tar.add(".", filter=counted)
+    except OSError as error:
+        raise Failure(f"{error.filename}: {error.strerror}; --folder=none submits without the folder") from error
     if packed.tell() > MOST_BYTES:
         raise Failure(_TOO_LARGE.format(Path.cwd(), f"{packed.tell():,} bytes when packed"))
     return packed.getvalue()

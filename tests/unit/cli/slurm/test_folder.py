@@ -1,6 +1,7 @@
 """The current folder of a Job that travels to the cluster."""
 
 import io
+import os
 import tarfile
 
 import pytest
@@ -27,6 +28,22 @@ def test_a_small_folder_travels_with_a_command_but_no_home_folder_does_unasked(t
     monkeypatch.chdir(tmp_path)
     assert names(submitting.archive({}, "srun")) == []
     assert "./project/train.py" in names(submitting.archive({"folder": ["copy"]}, "sbatch"))
+
+
+def test_a_file_that_cannot_be_read_and_a_user_without_a_name_are_no_mistakes_of_ours(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied", "./secret")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tarfile.TarFile, "add", refuse)
+    with pytest.raises(Failure, match=r"^\./secret: Permission denied; --folder=none submits without the folder$"):
+        submitting.archive({}, "srun")
+
+    def unknown(*_):
+        raise KeyError("getpwuid(): uid not found")
+
+    monkeypatch.setattr("getpass.getuser", unknown)
+    assert submitting.here().user == str(os.getuid())
 
 
 def test_a_folder_that_is_too_large_is_refused_with_its_size(tmp_path, monkeypatch):
