@@ -318,6 +318,7 @@ class Pool(PodExecutor):
 
     def _lost(self, worker: _Worker, *, is_evicted: bool) -> None:
         """Run the calls of a worker that has ended elsewhere. It ran the first of them."""
+        again = []
         for place, call in enumerate(worker.calls.values()):
             call.lost += not is_evicted and not place
             if call.lost > self._options.retries:
@@ -326,7 +327,8 @@ class Pool(PodExecutor):
                 advice = f"`vcctl describe job {job}` shows its pods; with `retries=1` another worker runs the call again"
                 self._settled(call.item.future, None, errors.JobFailed(f"{text}. {advice}", job=job))
             else:
-                self._queue.appendleft(call)
+                again.append(call)
+        self._queue.extendleft(reversed(again))
         self._feed()
 
     def _dropped(self) -> list[_Call]:

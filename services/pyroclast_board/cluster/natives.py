@@ -96,24 +96,22 @@ class Gangs:
 
 def native_gangs(put_row: Callable[[str, JobRow | None], None]) -> Gangs:
     """Return the native PodGroups, without those of Jobs of Pyroclast and those without a scheduler of Pyroclast."""
-    return Gangs(put_row, native_of, lambda group: native_waiter(group) if own_groups([group]) else None, NATIVE)
+
+    def group_of(pod: ShownPod) -> Key | None:
+        name = pod.spec.scheduling_group.pod_group_name
+        return Key(pod.metadata.namespace, name) if name else None
+
+    return Gangs(put_row, group_of, lambda group: native_waiter(group) if own_groups([group]) else None, NATIVE)
 
 
 def plain_gangs(put_row: Callable[[str, JobRow | None], None]) -> Gangs:
     """Return the PodGroups of Volcano that belong to no Job."""
-    return Gangs(put_row, plain_of, plain_waiter, PLAIN)
 
+    def group_of(pod: ShownPod) -> Key | None:
+        name = pod.metadata.annotations.get(keys.GROUP_NAME)
+        return Key(pod.metadata.namespace, name) if name else None
 
-def plain_of(pod: ShownPod) -> Key | None:
-    """Return the key of the PodGroup of Volcano to which a pod belongs. None when it belongs to none."""
-    name = pod.metadata.annotations.get(keys.GROUP_NAME)
-    return Key(pod.metadata.namespace, name) if name else None
-
-
-def native_of(pod: ShownPod) -> Key | None:
-    """Return the key of the native PodGroup to which a pod belongs. None when it belongs to none."""
-    name = pod.spec.scheduling_group.pod_group_name
-    return Key(pod.metadata.namespace, name) if name else None
+    return Gangs(put_row, group_of, plain_waiter, PLAIN)
 
 
 async def follow_natives(client: Client, gangs: Gangs, watch: Callable[[Informer[Any]], None]) -> None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pickle
 import socket
 import threading
+from concurrent.futures import Future
+from types import SimpleNamespace
 
 import pytest
 
+from pyroclast_client import pools
+from pyroclast_client.executors import Item
 from pyroclast_client.runner import serving
 
 KEY, NONCES = b"k" * 32, b"n" * 64
@@ -84,3 +88,13 @@ def test_a_worker_runs_nothing_for_a_driver_without_the_key():
         with pytest.raises(ConnectionError, match="does not have the key"):
             worker._connect(1.0)
         thread.join()
+
+
+def test_the_calls_of_an_evicted_worker_run_next_and_in_their_order():
+    pool = pools.Pool(1, client=SimpleNamespace(asynchronous=None))
+    first, second, third = (pools._Call(Item(Future(), b"", b"", name), "") for name in ("first", "second", "third"))
+    pool._queue.append(third)
+
+    pool._lost(pools._Worker(None, None, calls={1: first, 2: second}), is_evicted=True)
+
+    assert list(pool._queue) == [first, second, third]
