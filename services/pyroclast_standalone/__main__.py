@@ -136,7 +136,7 @@ async def _submit(options: argparse.Namespace, directory: DataDirectory, objects
         watching = group.create_task(plane.watch())
         outcome = await run.submit_and_follow(plane.kubeconfig, objects, display)
         watching.cancel()
-    where = "" if directory == DataDirectory.default() else f" --data-dir {directory.root}"
+    where = "" if directory.root == DataDirectory.default().root else f" --data-dir {directory.root}"
     display.say("The control plane is stopped, its objects are kept. To go on:")
     display.say(f"  {sys.argv[0]} up{where}")
     display.say(f"  KUBECONFIG={directory.kubeconfig} kubectl get {outcome.kinds}")

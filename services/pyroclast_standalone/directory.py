@@ -7,7 +7,6 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed
@@ -22,11 +21,21 @@ class CommandError(Exception):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """Paths below `root`. Nothing is created before `prepare`."""
+    """Paths below `root`. Nothing is created before `prepare`.
 
-    root: Path
+    Attributes:
+        kubeconfig: the administrator's kubeconfig of the embedded control plane.
+        logs: the folder with a `NAME.log` for each process.
+        accounts: the folder with a `NAME.kubeconfig` and `NAME.token` for each service.
+        addresses: the file with the address of each service for `/healthz`, `/readyz`, `/livez` and `/metrics`, as JSON.
+        lock_file: the file that is locked while a control plane runs here, with the process id of the holder.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.kubeconfig, self.logs, self.accounts = root / "kubeconfig", root / "logs", root / "accounts"
+        self.addresses, self.lock_file = root / "addresses.json", root / "pyroclast.lock"
 
     @classmethod
     def default(cls) -> DataDirectory:
@@ -39,33 +48,6 @@ class DataDirectory:
         """Return the directory for logs and credentials of services that use the existing cluster of `kubeconfig`."""
         digest = hashlib.sha256(str(kubeconfig.resolve()).encode()).hexdigest()[:12]
         return cls(cls.default().root / "clusters" / digest)
-
-    @property
-    def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig of the embedded control plane."""
-        return self.root / "kubeconfig"
-
-    @property
-    def logs(self) -> Path:
-        """The folder with a `NAME.log` for each process."""
-        return self.root / "logs"
-
-    @property
-    def accounts(self) -> Path:
-        """The folder with a `NAME.kubeconfig` and `NAME.token` for each service."""
-        return self.root / "accounts"
-
-    @property
-    def addresses(self) -> Path:
-        """The file with the address of each service for `/healthz`, `/readyz`, `/livez` and `/metrics`, as JSON: host and port by
-        name.
-        """
-        return self.root / "addresses.json"
-
-    @property
-    def lock_file(self) -> Path:
-        """The file that is locked while a control plane runs here, with the process id of the holder."""
-        return self.root / "pyroclast.lock"
 
     def prepare(self) -> None:
         """Create the directory. Only its owner can read it."""

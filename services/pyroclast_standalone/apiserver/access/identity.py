@@ -8,35 +8,24 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 
-@dataclass(frozen=True, slots=True)
 class Identity:
-    """The identity files, which may be incomplete."""
+    """The identity files in a directory, which may be incomplete.
 
-    directory: Path
+    Attributes:
+        authority: the certificate of the CA.
+        serving: the server's certificate and key.
+        admin: the administrator's certificate and key.
+        token_secret: the secret that signs the tokens of service accounts.
+    """
 
-    @property
-    def authority(self) -> Path:
-        """The certificate of the CA."""
-        return self.directory / "ca.crt"
-
-    @property
-    def serving(self) -> tuple[Path, Path]:
-        """The server's certificate and key."""
-        return self.directory / "apiserver.crt", self.directory / "apiserver.key"
-
-    @property
-    def admin(self) -> tuple[Path, Path]:
-        """The administrator's certificate and key."""
-        return self.directory / "admin.crt", self.directory / "admin.key"
-
-    @property
-    def token_secret(self) -> Path:
-        """The secret that signs the tokens of service accounts."""
-        return self.directory / "service-accounts.key"
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.authority, self.token_secret = directory / "ca.crt", directory / "service-accounts.key"
+        self.serving = directory / "apiserver.crt", directory / "apiserver.key"
+        self.admin = directory / "admin.crt", directory / "admin.key"
 
     @property
     def is_complete(self) -> bool:
