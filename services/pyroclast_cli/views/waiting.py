@@ -208,18 +208,17 @@ async def jobs_table(context: Context, user: str = "") -> Table:
     return Table("JobState", JOBS_COLUMNS, [row for row in rows if user in {"", row["user"]}], REFERENCE, nothing)
 
 
-async def _jobs(context: Context) -> None:
-    await show(context, partial(jobs_table, context), JOBS, namespace=namespaces_of(context))
+async def _jobs(context: Context, user: str = "") -> None:
+    await show(context, partial(jobs_table, context, user), JOBS, namespace=namespaces_of(context))
 
 
 async def _my(context: Context) -> None:
     me = await whoami(context.client)
-    context = context if context.text("namespace") else replace(context, values={**context.values, "all-namespaces": True})
+    is_everywhere = not context.text("namespace") or context.is_set("all-namespaces")
     try:
-        await jobs_of(context)
+        await _jobs(replace(context, values={**context.values, "all-namespaces": is_everywhere}), me)
     except Forbidden:  # who may not list everywhere sees the own namespace
-        context = replace(context, values={**context.values, "all-namespaces": False})
-    await show(context, partial(jobs_table, context, me), JOBS, namespace=namespaces_of(context))
+        await _jobs(replace(context, values={**context.values, "all-namespaces": False}), me)
 
 
 JOBS_VIEW: Final = OwnLeaf("jobs", "list Jobs in every state, and where each stands", _jobs, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH))

@@ -17,7 +17,7 @@ import pytest
 import time_machine
 
 from pyroclast_cli import programs
-from tests.unit.cli.golden.server import serving
+from tests.unit.cli.golden.server import Handler, serving
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FOLDER = Path(__file__).with_name("golden")
@@ -205,12 +205,17 @@ def test_volcano_compatible_commands_match_the_golden_output(full: str, empty: s
     compare("original", "".join(told))
 
 
+def use_config(url: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Have the programs use a kubeconfig with the server and the namespace team."""
+    cluster, context = {"name": "c", "cluster": {"server": url}}, {"name": "c", "context": {"cluster": "c", "namespace": "team"}}
+    (folder / "config").write_text(json.dumps({"clusters": [cluster], "contexts": [context], "current-context": "c"}))
+    monkeypatch.setenv("KUBECONFIG", str(folder / "config"))
+
+
 def test_commands_of_slurm_match_the_golden_output(
     full: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    cluster, context = {"name": "c", "cluster": {"server": full}}, {"name": "c", "context": {"cluster": "c", "namespace": "team"}}
-    (tmp_path / "config").write_text(json.dumps({"clusters": [cluster], "contexts": [context], "current-context": "c"}))
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    use_config(full, monkeypatch, tmp_path)
     monkeypatch.setenv("PYROCLAST_RECORDER", full)
     told = []
     for command in SLURM:
@@ -218,6 +223,28 @@ def test_commands_of_slurm_match_the_golden_output(
         printed = capsys.readouterr()
         told.append(f"$ {command}\n{printed.out}{printed.err}[exit status {status}]\n\n")
     compare("slurm", "".join(told))
+
+
+@pytest.mark.parametrize("may_list_all", [True, False])
+def test_my_lists_the_own_jobs_and_reads_each_list_once(
+    may_list_all: bool, full: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use_config(full, monkeypatch, tmp_path)
+    everywhere, paths, answer = "/apis/batch.volcano.sh/v1alpha1/jobs", [], Handler.do_GET
+
+    def limited(handler: Handler) -> None:
+        paths.append(path := handler.path.partition("?")[0])
+        if path == everywhere and not may_list_all:
+            handler.answer(403, {"kind": "Status", "status": "Failure", "reason": "Forbidden", "message": "no", "code": 403})
+        else:
+            answer(handler)
+
+    monkeypatch.setattr(Handler, "do_GET", limited)
+    assert programs.vcctl(["my", "-o", "name"]) == 0
+
+    assert capsys.readouterr().out == "vcjob.batch.volcano.sh/big\n"
+    own = [] if may_list_all else ["/apis/batch.volcano.sh/v1alpha1/namespaces/team/jobs"]
+    assert [path for path in paths if path.endswith("/jobs")] == [everywhere, *own]
 
 
 @pytest.mark.parametrize("command", ["waiting", "explain second", "nodes", "job list -n team"])

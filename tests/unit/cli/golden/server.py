@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
-__all__ = ["FIXED", "serving"]
+__all__ = ["FIXED", "Handler", "serving"]
 
 FIXED = Path(__file__).with_name("cluster.yaml")
 DATE = "Sun, 01 Mar 2026 12:00:00 GMT"
