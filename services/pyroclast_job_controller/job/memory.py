@@ -147,7 +147,7 @@ class JobMemory(Memory):
     def quiet_left(self, *, is_first: bool) -> float:
         """Return the seconds for which a status write that only counts new pods can still wait.
 
-        `is_first`: the Job has no status yet, and its only pod exists.
+        `is_first`: the Job has no status yet, and its only pod is created at once.
         """
         now = self.pace.clock()
         self.quiet_since = now if self.quiet_since is None else self.quiet_since

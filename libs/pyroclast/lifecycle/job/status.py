@@ -122,10 +122,10 @@ def is_same(one: JobStatus, other: JobStatus) -> bool:
 def is_quiet(old: JobStatus, new: JobStatus, *, has_no_group: bool = False) -> bool:
     """Whether `new` differs from `old` only in newly created, pending pods. No client acts on this difference.
 
-    For a Job that has no PodGroup, the first status is quiet too: the only pod exists already, and runs soon or waits.
+    For a Job that has no PodGroup, the first status is quiet too: the only pod is created at once, and runs soon or waits.
     """
     if has_no_group and old.state.phase is JobPhase.NEW:
-        return new.state.phase is JobPhase.PENDING and new.pending > 0 and not new.state.message
+        return new.state.phase is JobPhase.PENDING and not new.state.message
     if new.pending <= old.pending or new.terminating != old.terminating:
         return False
     same = msgspec.structs.replace(
