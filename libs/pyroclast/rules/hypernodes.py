@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pyroclast.resources.patterns import BadPattern, check_pattern
 from pyroclast.rules.errors import FieldError, invalid
+from pyroclast.rules.regexes import RegexError, check_regex
 from pyroclast.rules.values import Json, mapping, mappings, text
 from pyroclast.rules.verdicts import Verdict, field_verdict
 
@@ -30,7 +30,7 @@ def _check_patterns(members: Json) -> Iterator[FieldError]:
         if not pattern:
             continue
         try:
-            check_pattern(pattern)
-        except BadPattern as error:
+            check_regex(pattern)
+        except RegexError as error:
             path = f"spec.members[{index}].selector.regexMatch.pattern"
-            yield invalid(path, pattern, f"member regexMatch pattern is invalid: {error}")
+            yield invalid(path, pattern, f"member regexMatch pattern is invalid: error parsing regexp: {error}")

@@ -108,3 +108,8 @@ def test_lists_by_name_are_read_from_protobuf():
 def test_malformed_protobuf_is_refused(body):
     with pytest.raises((Undecodable, UnsupportedBody)):
         decode(body)
+
+
+def test_a_regular_expression_that_would_be_compiled_for_minutes_is_refused():
+    with pytest.raises(BadPattern, match="expression too large"):
+        compile_pattern(r"\pL" * 400_000)

@@ -86,7 +86,7 @@ def test_valid_expressions_return_their_cel_value(source, want):
         ("self.l['a']", "unsupported index type 'string' in list"),
         ("self.a.all(x, x > 1)", "got 'types.Int', expected iterable type"),
         ("duration(self.s)", "type conversion error from 'string' to 'google.protobuf.Duration'"),
-        ("self.s.matches(self.s + '(')", "error parsing regexp: missing closing ): `x(`"),
+        ("self.s.matches(self.s + '(')", "error parsing regexp: missing ): x("),
         ("[self.?b.value()]", "optional.none() dereference"),
     ],
 )

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pyroclast.resources.cron import CronError, Fields, parse
-from pyroclast.resources.patterns import BadPattern, check_pattern
 from pyroclast.rules import cronjobs, hypernodes, podgroups, pods
+from pyroclast.rules.regexes import RegexError, check_regex
 from pyroclast.rules.resourcegroups import ConfigurationError, read_groups
 from tests.unit.rules.builders import QUEUES, job
 
@@ -207,7 +207,7 @@ def test_hypernode_without_members_or_with_an_invalid_pattern_is_refused() -> No
     ["", "a|b", "[]a]", "[^]]", "(?i)x", "(?P<n>a)+?", "a{2,3}?", "{", "a{,3}", "[[:alpha:]-z]", "é", r"\pL\x{41}\Qa(\E"],
 )  # fmt: skip
 def test_go_regular_expression_is_accepted(pattern: str) -> None:
-    check_pattern(pattern)
+    check_regex(pattern)
 
 
 EXPRESSIONS = {
@@ -235,10 +235,10 @@ EXPRESSIONS = {
 
 
 @pytest.mark.parametrize(("pattern", "message"), EXPRESSIONS.items())
-def test_invalid_regular_expression_is_refused_with_the_message_of_go(pattern: str, message: str) -> None:
-    with pytest.raises(BadPattern) as error:
-        check_pattern(pattern)
-    assert str(error.value) == f"error parsing regexp: {message}"
+def test_invalid_regular_expression_raises_regex_error_with_the_message_of_go(pattern: str, message: str) -> None:
+    with pytest.raises(RegexError) as error:
+        check_regex(pattern)
+    assert str(error.value) == message
 
 
 MIN, MAX = "volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable"
