@@ -105,19 +105,18 @@ async def _story(context: Context, facts: StoryFacts, unknown: list[str]) -> dic
         read("evictions", client.list(EVENTS, facts.namespace, field_selector="reason=Evict"), ([], "")),
     )
     names = sorted(nodes_of(pods)) if facts.job is not None else []
-    nodes: list[dict[str, Any]] = []
     if len(names) > MOST_NODES:
         nodes, _ = await read("the states of its nodes", client.list(NODES), ([], ""))
-    elif names:
-        one_by_one = asyncio.gather(*(client.get(NODES, Key("", name)) for name in names))
-        nodes = await read("the states of its nodes", one_by_one, [])
+    else:
+        reads = (read("the states of its nodes", client.get(NODES, Key("", name)), None) for name in names)
+        nodes = [node for node in await asyncio.gather(*reads) if node is not None]
     away = {name: since for each in nodes if (name := each["metadata"]["name"]) in names and (since := away_since(each))}
     facts = replace(facts, pods=pods, events=events, away=away)
     if (source := log_source(pods)) is not None:
         path = PODS.path(facts.namespace, source.pod, "log")
         log = await read("the last lines of its log", client.request("GET", path, query=source.query), b"")
         facts = with_log(facts, log.decode(errors="replace"))
-    return story_of(replace(facts, unknown=tuple(unknown)))
+    return story_of(replace(facts, unknown=tuple(dict.fromkeys(unknown))))
 
 
 async def _answered(context: Context, kind: str, waiter: Waiter) -> dict[str, Any]:

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 import time_machine
+import yaml
 
 from pyroclast_cli import programs
-from tests.unit.cli.golden.server import Handler, serving
+from tests.unit.cli.golden.server import FIXED, Handler, serving
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FOLDER = Path(__file__).with_name("golden")
@@ -245,6 +246,29 @@ def test_my_lists_the_own_jobs_and_reads_each_list_once(
     assert capsys.readouterr().out == "vcjob.batch.volcano.sh/big\n"
     own = [] if may_list_all else ["/apis/batch.volcano.sh/v1alpha1/namespaces/team/jobs"]
     assert [path for path in paths if path.endswith("/jobs")] == [everywhere, *own]
+
+
+def test_explain_names_a_node_that_is_away_also_when_another_node_of_the_job_was_deleted(
+    full: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = Handler.do_GET
+    status = {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-03-01T11:00:00Z"}]}
+    objects = yaml.safe_load(FIXED.read_text())["objects"]
+    pods = [each for each in objects if each["kind"] == "Pod" and each["metadata"]["name"].startswith("big-worker-")]
+    pods[0]["spec"] = {**pods[0]["spec"], "nodeName": "deleted"}
+
+    def changed(handler: Handler) -> None:
+        path = handler.path.partition("?")[0]
+        if path == "/api/v1/nodes/gpu-1":
+            handler.answer(200, {"metadata": {"name": "gpu-1"}, "status": status})
+        elif path == "/api/v1/namespaces/team/pods":
+            handler.answer(200, {"kind": "List", "metadata": {"resourceVersion": "1"}, "items": pods})
+        else:
+            answer(handler)
+
+    monkeypatch.setattr(Handler, "do_GET", changed)
+    assert programs.vcctl(["explain", "big", "-n", "team", "--master", full]) == 0
+    assert "vcctl explain node/gpu-1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["waiting", "explain second", "nodes", "job list -n team"])
