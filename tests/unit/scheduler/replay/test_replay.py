@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.keys import POD_GROUP
 from pyroclast.api.types import Key
+from pyroclast.lifecycle.gang.groups import GroupStatus
 from pyroclast_scheduler import __main__ as program
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.reservations import Reservation
@@ -205,3 +209,17 @@ def test_a_node_that_cannot_be_read_is_replayed_as_such():
     body = written(cache, one_tier(["gang", "predicates"]), Ports(objects.NOW))
     (reason,) = decided(read(body)).reasons["t/j"]
     assert reason.endswith("node odd cannot be read as a whole: spec: Expected `object`, got `int`")
+
+
+def test_a_replay_snapshot_has_the_phase_of_a_group_that_its_pod_describes():
+    cache = Cache()
+    runner.feed(cache, {"nodes": [["n", 4, "4Gi"]], "queues": [["default", {}]]})
+    pod = objects.pod(["g-0", "g", "-", 1, "1Gi"])
+    text = '{"spec": {"queue": "default", "minMember": 1}}'
+    meta = replace(pod.metadata, labels={POD_GROUP: "none"}, annotations={**pod.metadata.annotations, POD_GROUP: text})
+    cache.pod_changed(None, replace(pod, metadata=meta))
+    cache.groups.believe("t/g", GroupStatus(phase=PodGroupPhase.INQUEUE))
+    state = read(written(cache, CONFIGURATION, Ports(objects.NOW)))
+    assert state.groups == ()
+    assert restored(state).groups.current("t/g").status.phase is PodGroupPhase.INQUEUE
+    assert decided(state).binds == {"t/g-0": "n"}
