@@ -70,7 +70,7 @@ def requirements_of(options: TaskOptions) -> str:
 
 
 def compiled(
-    function: Callable[..., Any],
+    function: Callable[..., Any] | None,
     arguments: Sequence[Arguments],
     options: TaskOptions,
     surroundings: Surroundings,

@@ -6,7 +6,6 @@ import asyncio
 import collections
 import concurrent.futures
 import itertools
-import pickle
 import queue
 import sys
 import threading
@@ -109,6 +108,8 @@ class PodExecutor(concurrent.futures.Executor):
         """Return the results of the calls with these items, in order. `chunksize` items run in one call."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
+        if chunksize == 1:
+            return super().map(fn, *iterables, timeout=timeout)
         chunks = _chunks(zip(*iterables, strict=False), chunksize)
         results = super().map(partial(_by_value(), fn), chunks, timeout=timeout)
         return itertools.chain.from_iterable(results)
@@ -252,7 +253,7 @@ class Executor(PodExecutor):
         if not indices:
             return
         arguments = tuple(Arguments((batch.items[index].function, batch.items[index].arguments)) for index in indices)
-        call: SweepCall[Any] = SweepCall(_unpickled_call(), arguments, self._options, self.name, self.name)
+        call: SweepCall[Any] = SweepCall(None, arguments, self._options, self.name, self.name)
         batch.job = await self._client.submit_part(call, range(len(arguments)), fresh_name(self.name))
         if all(item.future.cancelled() for item in batch.items):
             await self._end([batch])
@@ -313,14 +314,3 @@ def _by_value() -> Callable[[Callable[..., T], list[tuple[Any, ...]]], list[T]]:
         return [function(*item) for item in items]
 
     return chunk
-
-
-def _unpickled_call() -> Callable[[bytes, bytes], Any]:
-    """Return the function that unpickles and runs a call in its pod. For the nested function see `_by_value`."""
-    loads = pickle.loads
-
-    def call(function: bytes, arguments: bytes) -> Any:  # noqa: ANN401 - whatever the function returns
-        args, kwargs = loads(arguments)
-        return loads(function)(*args, **kwargs)
-
-    return call

@@ -157,7 +157,7 @@ P = ParamSpec("P")
 R = TypeVar("R", covariant=True)  # noqa: PLC0105 - as short as in the standard library
 
 
-def function_name(function: Callable[..., Any]) -> str:
+def function_name(function: Callable[..., Any] | None) -> str:
     """Return the name of the function for messages and object names."""
     return str(getattr(function, "__name__", "") or type(function).__name__)
 
@@ -187,9 +187,12 @@ class Call(Generic[R]):
 
 @dataclass(frozen=True)
 class SweepCall(Generic[R]):
-    """Calls of one function with several sets of arguments: one Job with a pod for each set."""
+    """Calls of one function with several sets of arguments: one Job with a pod for each set.
 
-    function: Callable[..., Any]
+    Without a `function`, the arguments of each call are the pickles of its function and of its arguments.
+    """
+
+    function: Callable[..., Any] | None
     arguments: tuple[Arguments, ...]
     options: TaskOptions
     name: str

@@ -115,7 +115,7 @@ class Payload:
 
 
 def packed(
-    function: Callable[..., Any],
+    function: Callable[..., Any] | None,
     arguments: Sequence[Arguments],
     *,
     name: str,

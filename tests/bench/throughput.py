@@ -74,7 +74,7 @@ async def _measure(cluster: Cluster, options: argparse.Namespace) -> None:
         used = cpu_of_all(cluster)
         plain = await _without_logic(client, count)
         used_plain = used_since(used, cpu_of_all(cluster))
-        await _delete_all(client, "plain")
+        await delete_all(client, "plain")
         print(f"{options.jobs} x {options.pods} pods, {options.nodes} nodes, {cluster.control_plane} control plane")
         print(f"  client without logic  {count / plain:8.0f} pods/s")
         for _ in range(options.rounds):
@@ -162,10 +162,10 @@ async def _delete_jobs(client: Client) -> None:
     jobs = [Key("jobs", job["metadata"]["name"]) for job in (await client.list(JOBS, "jobs"))[0]]
     await each(jobs, lambda key: client.delete(JOBS, key))
     while (await client.list(PODS, "jobs"))[0]:
-        await _delete_all(client, "jobs")
+        await delete_all(client, "jobs")
 
 
-async def _delete_all(client: Client, namespace: str) -> None:
+async def delete_all(client: Client, namespace: str) -> None:
     keys = [Key(namespace, pod["metadata"]["name"]) for pod in (await client.list(PODS, namespace))[0]]
 
     async def delete(key: Key) -> None:

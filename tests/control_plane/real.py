@@ -264,7 +264,7 @@ class RealControlPlane:
         configuration = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
-            "clientConnection": {"kubeconfig": str(self.write_kubeconfig("kube-scheduler"))},
+            "clientConnection": {"kubeconfig": str(self.write_kubeconfig("kube-scheduler")), "qps": 5000, "burst": 10000},
             "leaderElection": {"leaderElect": False},
         }
         options = {

@@ -266,6 +266,9 @@ def load(run: Run) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
     arguments, keywords = Arguments(io.BytesIO(run.arguments()), run).load()
     if run.header.get("checkpoint"):
         function, checkpoint = function
+    if function is None:  # of an executor, of which each call brings its function
+        function, (arguments, keywords) = map(pickle.loads, arguments)
+    if run.header.get("checkpoint"):
         function, arguments, keywords = restored(run, function, arguments, keywords)
         signal.signal(signal.SIGTERM, lambda *_: save(run, checkpoint, function, arguments, keywords))
     return function, arguments, keywords
@@ -373,10 +376,14 @@ def call(run: Run, function: Call, arguments: tuple[Any, ...], keywords: dict[st
 
 
 def encoded(serializer: str, value: object) -> bytes:
-    """Return the function's value as bytes."""
+    """Return the function's value as bytes. Only what pickle cannot write, or finds in this module, needs cloudpickle."""
     if serializer == "json":
         return json.dumps(value).encode()
-    import cloudpickle  # noqa: PLC0415 - only for results and checkpoints
+    with contextlib.suppress(Exception):
+        data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        if b"__main__" not in data:
+            return data
+    import cloudpickle  # noqa: PLC0415 - its import takes as long as the start of the interpreter
 
     return bytes(cloudpickle.dumps(value))
 

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +12,11 @@ import pytest
 from tests.control_plane import build
 from tests.e2e.jobs.test_first_light import job
 from tests.e2e.support.cluster import Cluster, wait_until
+from tests.e2e.support.kueue import kueue, process
 
 pytestmark = pytest.mark.timeout(480)
 ADAPTER = "examples/kueue/adapter.py"
 QUEUES = """
-apiVersion: v1
-kind: Namespace
-metadata: {{name: kueue-system}}
----
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
 metadata: {{name: urgent-{name}}}
@@ -61,61 +53,6 @@ spec: {{clusterQueue: second}}
 """
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-@contextmanager
-def process(folder: Path, name: str, *command: str, **environment: str) -> Iterator[Path]:
-    log = folder / f"{name}.log"
-    with log.open("wb") as output:
-        running = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, **environment})
-        try:
-            yield log
-        finally:
-            running.terminate()
-            running.wait(30)
-
-
-@contextmanager
-def kueue(cluster: Cluster, folder: Path) -> Iterator[None]:
-    """Kueue's manager and the adapter. The webhooks of Kueue are not installed, as no Service leads to its process."""
-    version = (Path(build.__file__).parent / "tools/kueue/module.sum").read_text().split()
-    told = subprocess.run(["go", "mod", "download", "-json", "@".join(version[:2])], capture_output=True, check=True)
-    crds = Path(json.loads(told.stdout)["Dir"]) / "config/components/crd/bases"
-    cluster.kubectl("create", "-f", str(crds))
-    cluster.kubectl("wait", "--for=condition=Established", "-f", str(crds), "--timeout=60s")
-    certificates = folder / "certificates"
-    certificates.mkdir()
-    pair = ["-keyout", str(certificates / "tls.key"), "-out", str(certificates / "tls.crt")]
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *pair, "-subj", "/CN=kueue", "-days", "1"],
-        check=True,
-        capture_output=True,
-    )
-    configuration = {
-        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
-        "kind": "Configuration",
-        "namespace": "kueue-system",
-        "health": {"healthProbeBindAddress": f"127.0.0.1:{free_port()}"},
-        "metrics": {"bindAddress": "0"},
-        "webhook": {"port": free_port(), "certDir": str(certificates)},
-        "leaderElection": {"leaderElect": False},
-        "internalCertManagement": {"enable": False},
-        "integrations": {"frameworks": ["batch/job"]},
-    }
-    (folder / "config.yaml").write_text(json.dumps(configuration))
-    gates = "--feature-gates=VisibilityOnDemand=false"
-    manager = [str(build.kueue().path), f"--config={folder / 'config.yaml'}", gates]
-    with (
-        process(folder, "kueue", *manager, KUBECONFIG=str(cluster.kubeconfig)),
-        process(folder, "adapter", sys.executable, ADAPTER, str(cluster.kubeconfig)),
-    ):
-        yield
-
-
 def submit(cluster: Cluster, namespace: str, name: str, queue: str, command: list[str], **spec: Any) -> None:
     manifest = json.loads(job(name, command=command, cpu="1", suspend=True, **spec))
     manifest["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": queue}
@@ -130,7 +67,10 @@ def test_kueue_admits_preempts_and_resumes_jobs(cluster: Cluster, namespace: str
         found = cluster.get("vcjob", name, "-n", namespace).get("status", {})
         return f"{found.get('state', {}).get('phase', '')} {found.get('waiting', {}).get('code', '')}".strip()
 
-    with kueue(cluster, tmp_path):
+    with (
+        kueue(cluster, tmp_path),
+        process(tmp_path, "adapter", sys.executable, ADAPTER, str(cluster.kubeconfig)),
+    ):
         cluster.kubectl("create", "-f", "-", stdin=QUEUES.format(name=namespace))
         forever = ["sleep", "600"]
         submit(cluster, namespace, "runs", "first", forever)

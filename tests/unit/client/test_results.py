@@ -148,6 +148,19 @@ def test_the_runner_calls_the_function_of_its_index(tmp_path):
     assert (printed, status) == ("is 2\n", 0)
 
 
+def test_cloudpickle_is_loaded_only_for_what_pickle_cannot_move(tmp_path):
+    is_loaded = "'cloudpickle' in __import__('sys').modules"
+    assert read(run(tmp_path, eval, (is_loaded,))[0]).value is False
+    each = (pickle.dumps(eval), pickle.dumps(((is_loaded,), {})))
+    assert read(run(tmp_path, None, each)[0]).value is False, "a call of an executor"
+
+    class Local:
+        number = 3
+
+    assert read(run(tmp_path, Local)[0]).value.number == 3
+    assert read(run(tmp_path, eval, ("type('T', (), {'number': 4})",))[0]).value.number == 4
+
+
 def test_result_message_fits_in_4096_bytes_and_larger_values_go_to_the_log(tmp_path):
     limit = sealing.INLINE_BYTES
     value = b"x" * (limit - len(pickle.dumps(b"x" * 1000)) + 1000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
 import shutil
 import subprocess
@@ -77,9 +77,9 @@ class Launcher:
         """Start the shim of a container, with its files in `folder`; or of a command in it, with `streams` in place of a log."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "spec"
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             attached = None if streams is None else "terminal" if streams.is_terminal else "pipes"
-            json.dump({**self._specification(pod, container, work, folder, grant), "attached": attached}, file)
+            marshal.dump({**self._specification(pod, container, work, folder, grant), "attached": attached}, file)
         command = [sys.executable, "-I", "-S", str(_SHIM), str(path)]
         if streams is not None:
             stdin, stdout, stderr = streams.child
@@ -205,7 +205,7 @@ def _rewritten(text: str, mounts: Sequence[tuple[Path, str]]) -> str:
 
 def variables_of(folder: Path) -> dict[str, str]:
     """Return the variables with which the container of this run folder was started. Its objects may be gone since."""
-    variables: dict[str, str] = json.loads((folder / "spec").read_bytes())["variables"]
+    variables: dict[str, str] = marshal.loads((folder / "spec").read_bytes())["variables"]  # noqa: S302 - `launch` wrote it
     return variables
 
 

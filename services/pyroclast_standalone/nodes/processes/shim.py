@@ -1,8 +1,8 @@
 """Runs one container as a process with the mounts of its pod. Survives the nodes process that started it.
 
 This is a separate program, started as `python -I -S shim.py SPEC`. It imports no other module of this package, so that it starts
-fast and stays small. SPEC is a JSON file: argv, env, cwd, hostname, mounts, isolation (`root`, `user` or `none`), scratch (a
-folder), and the paths log, state and exit. A mount is a source, a target, and a path below the source that the account must
+fast and stays small. SPEC is a file of marshal: argv, env, cwd, hostname, mounts, isolation (`root`, `user` or `none`), scratch
+(a folder), and the paths log, state and exit. A mount is a source, a target, and a path below the source that the account must
 reach. The account is uid, gid and groups, or null for that of this process. Groups are folders of control groups; without them
 SPEC has memory_limit and cpus. With `attached` (`terminal` or `pipes`), the command has the streams of the shim, and no log.
 
@@ -12,21 +12,22 @@ end, reason) when the process has ended. The codes are those of a shell: 127 not
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import fcntl
-import json
+import marshal
 import os
 import select
-import signal
 import stat
 import sys
 import termios
 import time
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # each start of a container waits for what is imported here
+if TYPE_CHECKING:
+    import signal
     from typing import Any
+else:  # each start of a container waits for what is imported: contextlib, json and signal take as long as all the rest
+    import _signal as signal
 
 NEW_NAMESPACE, NEW_HOSTNAME, NEW_USER = 0x00020000, 0x04000000, 0x10000000
 BIND, RECURSIVE, PRIVATE = 0x1000, 0x4000, 0x40000
@@ -36,10 +37,23 @@ SAMPLE_SECONDS = 0.1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+class Suppressed:
+    """Suppression of exceptions, as by `contextlib.suppress`."""
+
+    def __init__(self, *kinds: type[BaseException]) -> None:
+        self._kinds = kinds
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        return kind is not None and issubclass(kind, self._kinds)
+
+
 def main(path: str) -> None:
     """Run the container that the file `path` describes."""
-    with open(path, encoding="utf-8") as file:
-        spec = json.load(file)
+    with open(path, "rb") as file:
+        spec = marshal.load(file)  # noqa: S302 - the nodes process wrote it
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     check(_libc.prctl(SUBREAPER, 1, 0, 0, 0), "prctl")  # orphaned processes in the container become children of the shim
@@ -53,12 +67,13 @@ def main(path: str) -> None:
     if spec["attached"]:
         for number in range(3):  # the last to close them must be the command
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
-    write(spec["state"], {"pid": pid, "shim": os.getpid(), "started_at": started_at})
+    write(spec["state"], f'{{"pid": {pid}, "shim": {os.getpid()}, "started_at": {started_at}}}')
     code, is_over_limit = watch(pid, readable, spec["log"], spec.get("memory_limit"))
     is_over_limit = is_over_limit or any(killed(group) for group in spec["groups"])
-    write(spec["exit"], {"code": code, "ended_at": time.time(), "reason": "OOMKilled" if is_over_limit else ""})
+    reason = "OOMKilled" if is_over_limit else ""
+    write(spec["exit"], f'{{"code": {code}, "ended_at": {time.time()}, "reason": "{reason}"}}')
     for group in spec["groups"] if spec["owns_groups"] else ():
-        with contextlib.suppress(OSError):  # the next sweep of the nodes removes it
+        with Suppressed(OSError):  # the next sweep of the nodes removes it
             os.rmdir(group)
 
 
@@ -123,7 +138,7 @@ def watch(pid: int, readable: int, log_file: str, memory_limit: int | None) -> t
         if memory_limit is not None and not is_over_limit and memory() > memory_limit:
             is_over_limit = True
             for process in descendants():
-                with contextlib.suppress(ProcessLookupError):
+                with Suppressed(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
         if readable in ready:
             chunk = os.read(readable, 65536)
@@ -153,7 +168,7 @@ def watch(pid: int, readable: int, log_file: str, memory_limit: int | None) -> t
 def killed(group: str) -> bool:
     """Return whether the kernel has killed a process of this control group for its memory."""
     for name in ("memory.events", "memory.oom_control"):
-        with contextlib.suppress(OSError), open(os.path.join(group, name), encoding="ascii") as file:
+        with Suppressed(OSError), open(os.path.join(group, name), encoding="ascii") as file:
             return any(line.startswith("oom_kill ") and line.split()[1] != "0" for line in file)
     return False
 
@@ -162,7 +177,7 @@ def memory() -> int:
     """Return how many bytes of memory the container's processes use; shared pages count in each of them."""
     pages = 0
     for pid in descendants():
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/statm", encoding="ascii") as file:
+        with Suppressed(OSError), open(f"/proc/{pid}/statm", encoding="ascii") as file:
             resident, shared = file.read().split()[1:3]
             pages += int(resident) - int(shared)
     return pages * os.sysconf("SC_PAGE_SIZE")
@@ -177,7 +192,7 @@ def fewer(count: int) -> list[int]:
 
 def end_rest() -> None:
     """Kill the processes that the container's process has left behind, including daemons."""
-    with contextlib.suppress(ChildProcessError):
+    with Suppressed(ChildProcessError):
         while True:
             if os.waitpid(-1, os.WNOHANG)[0] != 0:
                 continue
@@ -204,15 +219,14 @@ def parents() -> dict[int, list[int]]:
     """Return the processes of the machine by their parent."""
     found: dict[int, list[int]] = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        with Suppressed(OSError), open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             found.setdefault(int(file.read().rpartition(")")[2].split()[1]), []).append(int(pid))
     return found
 
 
-def write(path: str, content: dict[str, Any]) -> None:
+def write(path: str, content: str) -> None:
     """Write a small file atomically."""
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        json.dump(content, file)
+    put(path + ".new", content)
     os.replace(path + ".new", path)
 
 
@@ -250,7 +264,7 @@ def reach(source: str, below: str, account: list[Any] | None) -> str:
             return f"/proc/self/fd/{os.open(below, os.O_PATH, dir_fd=here)}"
         except FileNotFoundError:
             for part in below.split("/"):
-                with contextlib.suppress(FileExistsError):
+                with Suppressed(FileExistsError):
                     os.mkdir(part, dir_fd=here)
                 here = os.open(part, os.O_PATH, dir_fd=here)
             return f"/proc/self/fd/{here}"

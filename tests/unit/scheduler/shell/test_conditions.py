@@ -57,6 +57,23 @@ async def test_pod_waiting_condition_is_written_after_a_delay_longest_for_incomp
     await ended(writing)
 
 
+async def test_pod_that_got_a_node_while_its_condition_waited_to_be_written_is_not_patched(cluster):
+    await cluster.node("n0")
+    await cluster.gang("g", 1, minimum=1)
+    (cache, uid), times = await cluster.known("g-w-0", "n0"), Counter(now=1000.0)
+    waiting = WaitingTask(cache.tasks[uid], "Unschedulable", "why")
+    writer = Writer(cluster.client, cache, EventRecorder(cluster.client, "scheduler"), now=lambda: times["now"])
+    writing = asyncio.create_task(writer.run())
+    await writer.take(Outcome(seen={KEY}, waiting=[waiting]))
+    assert cache.pods.assume(uid, "n0") is None
+    times["now"] += 60.0
+    await writer.take(Outcome())
+    await asyncio.sleep(0.05)
+    status = (await cluster.client.get(PODS, Key("default", "g-w-0")))["status"]
+    assert all(each["type"] != "PodScheduled" for each in status.get("conditions", []))
+    await ended(writing)
+
+
 FULL, BEHIND, SHUT = (f"it waits; {code}: not now: it asks for 2 cpu" for code in ("ClusterFull", "BehindAnother", "QueueClosed"))
 
 
