@@ -432,8 +432,8 @@ class Writer:
         while True:
             patch = await self._patches.get()
             try:
-                task = self._cache.tasks.get(patch.slot)  # a pod that got a node while its patch waited does not wait any more
-                body = None if task is not None and task.node else await self._patches.send(patch)
+                task = self._cache.tasks.get(patch.slot) if patch.lane is self._pods else None
+                body = None if task is not None and task.node else await self._patches.send(patch)  # it waits no more
                 if body is None:
                     self._not_written(patch)
                 if patch.lane is self._groups:

@@ -169,7 +169,7 @@ def _print(name: str, about: str, pods: int, outcomes: dict[Side, list[Outcome]]
     row("seconds", lambda outcome: outcome.seconds, 2)
     for group in outcomes[OURS][0].waits:
         row(f"seconds to the last bind, {group}", lambda outcome, group=group: outcome.waits.get(group, 0.0), 2)
-    programs = [*outcomes[OURS][0].cpu]
+    programs = [*dict.fromkeys(program for side in (OURS, THEIRS) for program in outcomes[side][0].cpu)]
     row("CPU s, all but API server and nodes", used(*(each for each in programs if each not in BOTH)), 2)
     row("writes per pod", lambda outcome: outcome.writes.total() / pods, 2)
     for program in programs:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from pyroclast.api.records import Pod
 from pyroclast.api.types import BATCH_JOBS, JOBS, NAMESPACES, PODS, Key, ResourceType
+from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
 from tests.bench.throughput import WRITES, delete_all, each, used_since
@@ -211,6 +212,9 @@ class Arena:
         while (await self.client.list(PODS, namespace))[0]:
             await delete_all(self.client, namespace)
         await self.client.delete(NAMESPACES, Key("", namespace))
+        with contextlib.suppress(NotFound):
+            while await self.client.get(NAMESPACES, Key("", namespace)):
+                await asyncio.sleep(POLL_SECONDS)
 
     def _pids(self) -> dict[str, int]:
         assert self.cluster.server is not None
