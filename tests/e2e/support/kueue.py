@@ -19,6 +19,12 @@ from tests.control_plane import build
 from tests.e2e.support.cluster import Cluster, wait_until
 
 _GATES = "--feature-gates=VisibilityOnDemand=false"
+_WITH_CERTIFICATES = """mount -t tmpfs tmpfs /etc
+mkdir -p /etc/kueue/metrics
+ln -s "$0" /etc/kueue/metrics/certs
+exec "$@"
+"""
+"""Kueue reads the certificate of its metrics from this folder alone, which it gets in a view of the files of its own."""
 _SERVED = ("kueue-x-k8s-io", "batch-v1-job")
 """Parts of the paths of the webhooks that are installed: those of its own kinds and of the framework that is switched on."""
 
@@ -46,7 +52,8 @@ def kueue(cluster: Cluster, folder: Path, **configuration: Any) -> Iterator[int]
         **configuration,
     }
     (folder / "kueue.yaml").write_text(json.dumps(settings))
-    command = [str(build.program("kueue")), f"--config={folder / 'kueue.yaml'}", _GATES]
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-ec", _WITH_CERTIFICATES, str(certificate.parent)]
+    command += [str(build.program("kueue")), f"--config={folder / 'kueue.yaml'}", _GATES]
     assert cluster.server is not None
     plane = cluster.server.plane
     plane.certificates.client("kueue", "kueue", ["system:masters"])  # so that its requests can be told from those of others
