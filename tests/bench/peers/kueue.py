@@ -66,7 +66,8 @@ def _queue(name: str, cpu: str, parent: str = "", most: str = "") -> list[Item]:
         theirs["preemption"] = {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}
     theirs["resourceGroups"] = [{"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [quota]}]}]
     meta = {"metadata": {"name": name}}
-    return [Item(QUEUES, {**meta, "spec": ours}), Item(CLUSTER_QUEUES, {**meta, "spec": theirs})]
+    later = 3.0 if parent else 0.0  # admission must know the parent
+    return [Item(QUEUES, {**meta, "spec": ours}, later), Item(CLUSTER_QUEUES, {**meta, "spec": theirs})]
 
 
 def local_queues() -> list[Item]:
