@@ -106,7 +106,7 @@ class World:
         seen = ObservedPods.of(job, self.pods, (*tracked_pods.succeeded(job).items(), *ended))
         there = () if self.earlier is None else (AfterJob(name="build", uid="b", phase=self.earlier),)
         before = {"earlier": (there,), "departed": self.departed} if self.job.spec.after else {}
-        return JobFacts(job, self.now, seen, self.group, queue(), marks=MARKS, orders=orders, memory=self.memory, **before)
+        return JobFacts(job, self.now, seen, self.group, queue=queue(), marks=MARKS, orders=orders, memory=self.memory, **before)
 
     def is_held(self) -> bool:
         return self.job.spec.suspend or (
