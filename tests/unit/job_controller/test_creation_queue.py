@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyroclast.kube.http.batches import LARGEST_BATCH
 from pyroclast_job_controller.job.creation_queue import PATIENCE_SECONDS, CreationQueue, Owner
 from tests.unit.ending import ended
 
@@ -32,7 +33,7 @@ class Making:
                 while left and not slice_.is_over:
                     pods = (self.pod(name, slice_, seconds, is_needed=i < gang) for i in range(min(batch, left)))
                     count = sum(await asyncio.gather(*pods))
-                    left, gang, batch = left - count, max(0, gang - count), batch * 2
+                    left, gang, batch = left - count, max(0, gang - count), min(batch * 2, LARGEST_BATCH)
             finally:
                 self.line.close(slice_)
 

@@ -20,6 +20,7 @@ _SCALARS: Final = {
     "float": r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?",
     "merge": "<<",
 }
+_DEEPEST: Final = 500
 
 
 class _Loader(yaml.CSafeLoader):
@@ -32,8 +33,13 @@ class _Loader(yaml.CSafeLoader):
 def parse_yaml(body: bytes) -> Json:
     """Return the value of the first document in `body` in the form of JSON. Of equal keys the last one is used."""
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(body, yaml.CSafeLoader)):
-            raise Undecodable("yaml: the embedded API server reads no aliases of anchors; write the value out")
+        depth = 0
+        for event in yaml.parse(body, yaml.CSafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                raise Undecodable("yaml: the embedded API server reads no aliases of anchors; write the value out")
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:  # the time of libyaml grows with the square of the depth
+                raise Undecodable(f"yaml: lists and objects are nested deeper than {_DEEPEST}")
         value: Json = orjson.loads(orjson.dumps(next(yaml.load_all(body, _Loader), None), option=orjson.OPT_NON_STR_KEYS))
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
