@@ -94,7 +94,7 @@ def test_result_is_read_from_a_locally_mounted_claim_without_a_reader_pod(
     data = Path(local.kubeconfig).parent
     (mounted,) = data.rglob("claims/default/scratch")
     monkeypatch.setenv(sealing.CLAIMS, f"other={tmp_path},scratch={mounted}")
-    monkeypatch.setattr(stores, "_Claim", None)
+    monkeypatch.setattr(stores, "_reader", None)
     assert job.result(200) == noise(2 << 20)
     blob = os.urandom(800 << 10)
     assert pc.task(len).run(blob).result(200) == len(blob)
