@@ -78,9 +78,14 @@ def requested(pod: Pod) -> dict[str, int]:
 
 
 def _bound(pod: Pod) -> int | None:
-    """Return the time at which a pod was bound, by the clock of the API server; None for an unbound pod."""
+    """Return the time at which a pod was bound, by the clock of the API server; None for an unbound pod.
+
+    A pod that was created on its node is bound from its creation, although kubelets write the condition later.
+    """
     if not pod.spec.node_name:
         return None
+    if keys.CREATED_ON_NODE in pod.metadata.annotations:
+        return seconds(pod.metadata.creation_timestamp)
     scheduled = next((each for each in pod.status.conditions if each.type == "PodScheduled" and each.status == "True"), None)
     return seconds(scheduled.last_transition_time if scheduled else None) or seconds(pod.metadata.creation_timestamp)
 

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from sqlalchemy import select, text
 
-from pyroclast.api.keys import SUBMITTED_BY, WAITING
+from pyroclast.api.keys import CREATED_ON_NODE, SUBMITTED_BY, WAITING
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Job
 from pyroclast.api.records.pods import Pod
@@ -19,6 +19,7 @@ from pyroclast.api.types import JOBS, NODES, PODS, Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.lifecycle.times import parse_time
 from pyroclast.runtime.errors import StartFailure
 from pyroclast_recorder.app import Recorder, RecorderMetrics
 from pyroclast_recorder.database.connections import DatabaseUnavailable
@@ -69,6 +70,16 @@ def test_recorded_exit_code_is_that_of_the_container_that_failed(
     }
     found = msgspec.convert({**pod("a", phase), "status": {"phase": phase, **status}}, Pod)
     assert pod_facts(found, 0, is_deleted=False)["exit_code"] == want
+
+
+@pytest.mark.parametrize(
+    ("annotations", "bound"),
+    [pytest.param({}, LONG_AGO, id="bound"), pytest.param({CREATED_ON_NODE: "true"}, "2025-12-31T23:59:58Z", id="created")],
+)
+def test_pod_holds_its_node_from_its_binding_or_from_its_creation_there(annotations: dict[str, str], bound: str) -> None:
+    body = pod("p")
+    body["metadata"] |= {"creationTimestamp": "2025-12-31T23:59:58Z", "annotations": annotations}
+    assert pod_facts(msgspec.convert(body, Pod), 0, is_deleted=False)["bound"] == parse_time(bound)
 
 
 async def test_gap_is_recorded_when_the_api_server_compacted_the_missed_history(laboratory: Laboratory) -> None:
