@@ -167,7 +167,7 @@ def pods_created_twice_in_one_life(cluster: Cluster, namespace: str) -> list[str
         if reference.get("resource") != "pods" or reference.get("subresource") or reference.get("namespace") != namespace:
             continue
         name, code = reference.get("name", ""), event["responseStatus"]["code"]
-        if event["verb"] == "create" and code == 201:
+        if event["verb"] == "create" and code == 201 and "dryRun" not in event["requestURI"]:
             alive[name] += 1
             if alive[name] > 1:
                 doubled.append(name)

@@ -63,7 +63,7 @@ def seconds(text: str) -> int:
 def pods_recorded(cluster: Cluster, namespace: str) -> int:
     """The pods of a namespace that the recorder has seen."""
     found = ask(cluster, "jobs", namespace=namespace, limit="1000")["items"]
-    return sum(ask(cluster, f"jobs/{namespace}/{each['name']}")["items"][0]["pods"] for each in found)
+    return sum(ask(cluster, f"jobs/{namespace}/{each['name']}")["items"][0]["pods"] or 0 for each in found)
 
 
 @dataclass(frozen=True, slots=True)

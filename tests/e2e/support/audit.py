@@ -43,6 +43,7 @@ class Audit:
             and not event["objectRef"].get("subresource")
             and event["objectRef"].get("namespace") == namespace
             and event["responseStatus"]["code"] == 201
+            and "dryRun" not in event["requestURI"]
         )
 
     def handovers(self, namespace: str) -> dict[str, list[float]]:

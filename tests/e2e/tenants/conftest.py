@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 from collections.abc import Iterator
@@ -53,13 +54,14 @@ def let_use(cluster: Cluster, queue: str, *subjects: str) -> None:
 @pytest.fixture(scope="package")
 def cluster(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One control plane for all tests of this folder, where everyone may use the queue `default`."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("PYROCLAST_QUEUE_ACCESS", "checked")
-        environment.setenv("PYROCLAST_ALLOW_JOB_PLACEMENT", "false")
-        folder = tmp_path_factory.mktemp(f"tenants-{control_plane}")
-        with running(control_plane, folder, nodes=NODES, scheduler=PREEMPTING) as cluster:
-            let_use(cluster, "default", "--group=system:authenticated")
-            yield cluster
+    folder = tmp_path_factory.mktemp(f"tenants-{control_plane}")
+    with contextlib.ExitStack() as stack:
+        with pytest.MonkeyPatch.context() as environment:  # the control planes that others start beside it do not inherit them
+            environment.setenv("PYROCLAST_QUEUE_ACCESS", "checked")
+            environment.setenv("PYROCLAST_ALLOW_JOB_PLACEMENT", "false")
+            cluster = stack.enter_context(running(control_plane, folder, nodes=NODES, scheduler=PREEMPTING))
+        let_use(cluster, "default", "--group=system:authenticated")
+        yield cluster
 
 
 @pytest.fixture

@@ -56,7 +56,8 @@ pytestmark = [
 def cluster(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A control plane as the original was recorded on: four nodes, all actions, nothing else in it."""
     folder = tmp_path_factory.mktemp("as-recorded")
-    with running(control_plane, folder, nodes=NODES, prefix="fake-", scheduler=recorded.SCHEDULER) as cluster:
+    bound = ("--no-place-before-pods",)  # as with Volcano, whose answers were recorded
+    with running(control_plane, folder, nodes=NODES, prefix="fake-", scheduler=recorded.SCHEDULER, flags=bound) as cluster:
         yield cluster
 
 
